@@ -111,7 +111,10 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.coordinators.consumed_retention": "1; few topics have retention.consumed",
         "penstock.node.coordinators.shares": "5; many nodes have no share groups",
         "penstock.node.coordinators.transactions": "4; many nodes have no transactions",
+        "penstock.node.sharing.persister": "2; many nodes have no share groups",
+        "penstock.node.sharing.shares": "8; the same",
     },
+    "penstock/node/sharing/shares.py": {"penstock.client.durations": "1; few groups begin by the time"},
     "penstock/node/coordinators/host.py": {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },

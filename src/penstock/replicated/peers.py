@@ -3,7 +3,7 @@
 They are those of Penstock's controllers, whose handlers do not care what it is that the quorum replicates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,6 +42,7 @@ class QuorumPeer:
     authorizer: Authorizer = ALLOW_ALL
     log: LogName = METADATA_LOG
     slices: Slices = field(default_factory=Slices)
+    gone: dict[int, Callable[[], None]] = field(default_factory=dict)
 
 
 def quorum_peer(quorum: QuorumDriver, cluster_id: str) -> QuorumPeer:

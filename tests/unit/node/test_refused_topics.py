@@ -146,6 +146,8 @@ IN_THE_METADATA = frozenset(
         ApiKey.WRITE_SHARE_GROUP_STATE,
         ApiKey.DELETE_SHARE_GROUP_STATE,
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_FETCH,
         ApiKey.DELETE_TOPICS,
@@ -158,7 +160,8 @@ IN_THE_METADATA = frozenset(
         ApiKey.DESCRIBE_QUORUM,
     )
 )
-"""What shows a topic that is there, deletes it, notes what groups and transactions say of it, or means the log."""
+"""What shows a topic that is there, deletes it, notes what groups and transactions say of it, means the log, or is not
+served before a feature is on."""
 
 
 def test_nothing_else_can_be_done_with_it(with_topic: Path) -> None:

@@ -46,6 +46,8 @@ group.share.initialize.retry.interval.ms int 30000 1.. fixed low
     | Longest pause before a share group tries again to begin in partitions.
 group.share.assignors list simple * fixed medium | The assignors of share groups.
 group.share.delivery.count.limit int 5 2..10 fixed medium | How often a record is delivered before it is given up.
+group.share.max.delivery.count.limit int 10 5..25 fixed medium | Most deliveries that a share group may ask for.
+group.share.min.delivery.count.limit int 2 2..5 fixed medium | Fewest deliveries that a share group may ask for.
 group.share.heartbeat.interval.ms int 5000 1.. fixed medium | Default of a group's share.heartbeat.interval.ms.
 group.share.max.heartbeat.interval.ms int 15000 1.. fixed medium | Longest heartbeat interval of a share group.
 group.share.min.heartbeat.interval.ms int 5000 1.. fixed medium | Shortest heartbeat interval of a share group.
@@ -53,6 +55,8 @@ group.share.record.lock.duration.ms int 30000 1000..3600000 fixed medium | Defau
 group.share.max.record.lock.duration.ms int 60000 30000..3600000 fixed medium | Longest lock of a record.
 group.share.min.record.lock.duration.ms int 15000 1000..30000 fixed medium | Shortest lock of a record.
 group.share.partition.max.record.locks int 2000 100..10000 fixed medium | Records of a partition locked at once.
+group.share.max.partition.max.record.locks int 4000 2000..10000 fixed medium | Most locks that a group may ask for.
+group.share.min.partition.max.record.locks int 100 100..2000 fixed medium | Fewest locks that a group may ask for.
 group.share.session.timeout.ms int 45000 1.. fixed medium | Default of a group's share.session.timeout.ms.
 group.share.max.session.timeout.ms int 60000 1.. fixed medium | Longest session timeout of a share group.
 group.share.min.session.timeout.ms int 45000 1.. fixed medium | Shortest session timeout of a share group.

@@ -10,17 +10,20 @@ share.assignment.interval.ms int 1000 0.. cluster medium | Pause between two ass
 share.assignor.offload.enable boolean true * cluster medium | Whether its assignments are worked out elsewhere.
 share.auto.offset.reset string latest * cluster medium
     | Where a share group begins: earliest, latest or by_duration:<ISO 8601 duration>.
+share.delivery.count.limit int 5 2.. cluster medium | How often a record is delivered before it is given up.
 share.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a share group sends heartbeats.
 share.isolation.level string read_uncommitted read_committed/read_uncommitted cluster medium
     | Whether a share group sees records of transactions that are open or aborted.
+share.partition.max.record.locks int 2000 100.. cluster medium | Records of a partition that are locked at once.
 share.record.lock.duration.ms int 30000 1000.. cluster medium | How long a record belongs to the member that took it.
+share.renew.acknowledge.enable boolean true * cluster medium | Whether members may renew the locks of records.
 share.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a share group is out.
 streams.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a streams group sends heartbeats.
 streams.num.standby.replicas int 0 0.. cluster medium | Standby replicas of each task of a streams group.
 streams.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a streams group is out.
 """)
 
-_WITHOUT_BROKER_KEY = ("share.auto.offset.reset", "share.isolation.level")
+_WITHOUT_BROKER_KEY = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
 
 GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_CONFIGS if name not in _WITHOUT_BROKER_KEY}
 """The broker key that gives a group key its default."""

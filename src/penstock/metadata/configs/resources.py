@@ -157,7 +157,9 @@ _GROUP_BOUNDS = (
     ("consumer.assignment.interval.ms", "group.consumer.{}.assignment.interval.ms"),
     ("consumer.heartbeat.interval.ms", "group.consumer.{}.heartbeat.interval.ms"),
     ("consumer.session.timeout.ms", "group.consumer.{}.session.timeout.ms"),
+    ("share.delivery.count.limit", "group.share.{}.delivery.count.limit"),
     ("share.heartbeat.interval.ms", "group.share.{}.heartbeat.interval.ms"),
+    ("share.partition.max.record.locks", "group.share.{}.partition.max.record.locks"),
     ("share.record.lock.duration.ms", "group.share.{}.record.lock.duration.ms"),
     ("share.session.timeout.ms", "group.share.{}.session.timeout.ms"),
     ("streams.heartbeat.interval.ms", "group.streams.{}.heartbeat.interval.ms"),
@@ -173,6 +175,16 @@ def _check_group(resource: ConfigResource, settings: Settings, layers: Layers) -
         if not lower <= int(settings[key]) <= upper:
             allowed = f"{lower} to {upper}, by {bounds.format('min')} and {bounds.format('max')}"
             raise ConfigError(key, settings[key], allowed)
+    reset = settings.get(SHARE_RESET_KEY, "latest")
+    if not _SHARE_RESET.fullmatch(reset):
+        raise ConfigError(SHARE_RESET_KEY, reset, "latest, earliest or by_duration:<ISO 8601 duration>, say P1D")
+
+
+SHARE_RESET_KEY: Final = "share.auto.offset.reset"
+_SHARE_RESET: Final = re.compile(
+    r"latest|earliest|by_duration:P(?!$)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE
+)
+"""How long ago, as Java writes it."""
 
 
 def _check_client_metrics(resource: ConfigResource, settings: Settings, layers: Layers) -> None:

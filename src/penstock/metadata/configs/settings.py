@@ -118,6 +118,18 @@ class BrokerSettings:
     producer_id_expiration_ms: int
     replica_alter_log_dirs_io_max_bytes_per_second: int
 
+    # share partitions
+    group_share_delivery_count_limit: int
+    group_share_max_delivery_count_limit: int
+    group_share_max_partition_max_record_locks: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_max_share_sessions: int
+    group_share_min_delivery_count_limit: int
+    group_share_min_partition_max_record_locks: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_partition_max_record_locks: int
+    group_share_record_lock_duration_ms: int
+
     # groups
     group_consumer_assignment_interval_ms: int
     group_consumer_assignors: tuple[str, ...]

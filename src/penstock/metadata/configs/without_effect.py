@@ -84,17 +84,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "a group with members keeps its protocol for now": ("group.consumer.migration.policy",),
     "share groups have one assignor": ("group.share.assignors",),
-    "share partitions are not there yet": (
-        "group.share.delivery.count.limit",
-        "group.share.max.record.lock.duration.ms",
-        "group.share.max.share.sessions",
-        "group.share.min.record.lock.duration.ms",
-        "group.share.partition.max.record.locks",
-        "group.share.record.lock.duration.ms",
-        "share.auto.offset.reset",
-        "share.isolation.level",
-        "share.record.lock.duration.ms",
-    ),
     "streams groups are not there yet": ("group.streams.", "streams."),
     "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),
 }

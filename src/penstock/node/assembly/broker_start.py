@@ -201,6 +201,7 @@ class BrokerParts:
             parts.push_async_callback(self._added_listeners.stop)
             # Before the server: members that wait for a rebalance would hold it up.
             parts.push_async_callback(self.broker.coordinators.stop)
+            parts.push_async_callback(self.broker.stop_sharing)
             # Before the server as well: what was produced waits for the others to fetch it.
             parts.push_async_callback(self.group_keeper.stop)
             parts.push_async_callback(self.hand_overs.stop)

@@ -56,6 +56,9 @@ class Group(Enum):
     CLIENT_METRICS = "kafka.server", "client-metrics"
     GROUPS = "kafka.coordinator.group", "GroupMetadataManager"
     GROUP_COORDINATOR = "kafka.server", "group-coordinator-metrics"
+    SHARE_GROUPS = "kafka.server", "ShareGroupMetrics"
+    SHARE_PARTITIONS = "kafka.server", "SharePartitionMetrics"
+    SHARE_SESSIONS = "kafka.server", "ShareSessionCache"
     NODE = "penstock", "node"
     PLAIN = "", ""
 

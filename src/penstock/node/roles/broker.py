@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from uuid import UUID
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.node.coordinators.consumed_retention import ConsumedRetention
     from penstock.node.coordinators.shares import ShareCoordinator
     from penstock.node.coordinators.transactions import TransactionCoordinator
+    from penstock.node.sharing.shares import Shares
 
 
 TRANSACTIONS: Final = 1
@@ -111,6 +113,9 @@ class Broker:
         self.authorizer = authorizer
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
         self.slices = Slices(config.queued_max_request_bytes)
+        self.gone: dict[int, Callable[[], None]] = {}
+        """What is to be done when the connection of that number has gone."""
+        self._sharing: Shares | None = None
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -132,6 +137,17 @@ class Broker:
     @property
     def shares(self) -> ShareCoordinator:
         return cast("ShareCoordinator", self.coordinators.for_keys(SHARES))
+
+    @property
+    def sharing(self) -> Shares:
+        """The share partitions that are led here."""
+        if self._sharing is None:
+            self._sharing = _sharing(self)
+        return self._sharing
+
+    async def stop_sharing(self) -> None:
+        if self._sharing is not None:
+            await self._sharing.stop()
 
     @property
     def cluster_id(self) -> str:
@@ -203,3 +219,19 @@ def _shares(config: BrokerConfig, context: HostContext) -> CoordinatorHost[Any]:
     from penstock.node.coordinators.shares import ShareCoordinator  # many nodes have no share groups
 
     return ShareCoordinator(config, context)
+
+
+def _sharing(broker: Broker) -> Shares:
+    from penstock.node.sharing.persister import Persister  # many nodes have no share groups
+    from penstock.node.sharing.shares import Shares
+
+    def find(topic_id: UUID, index: int) -> Partition:
+        partition = broker.partition(topic_id, index)
+        broker.check_leader(partition)
+        return partition
+
+    context = broker.groups.context
+    persister = Persister(context.node_id, context.image, context.errands, broker.random)
+    shares = Shares(broker.config, context, persister, find, broker.slices)
+    shares.register(broker.metrics)
+    return shares

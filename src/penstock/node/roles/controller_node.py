@@ -99,5 +99,6 @@ class ControllerNode:
     hand_over: Callable[[int], Awaitable[None]] | None = None
     """Makes another voter the active controller, if this node has that one."""
     slices: Slices = field(default_factory=Slices)
+    gone: dict[int, Callable[[], None]] = field(default_factory=dict)
     metrics: Registry = field(default_factory=Registry)
     now_ms: Callable[[], int] = wall_clock_ms

@@ -228,6 +228,9 @@ class Connections:
             if self._rates is not None:
                 self._rates.give_back(session.listener)
         self.counts.listener(session.listener).closed += 1
+        farewell = self.dispatcher.gone.pop(session.connection_id, None)
+        if farewell is not None:
+            farewell()
         left = self._by_host[session.client_host] - 1
         self._by_listener[session.listener] -= 1
         if left:

@@ -126,6 +126,10 @@ class Node(Protocol):
     @property
     def slices(self) -> Slices: ...
 
+    @property
+    def gone(self) -> dict[int, Callable[[], None]]:
+        """What is to be done when the connection of that number has gone."""
+
 
 REFUSED: Final = RequestContext(-1, 0, 0, None, Session("", 0, "", 0))
 """Stands for requests that belong to no handler; nobody is told what is counted of them."""
@@ -152,6 +156,10 @@ class Dispatcher:
         self._served = {
             key: _Served(handler, api_of(key), self._authorizer, self.counts) for key, handler in node.handlers.items()
         }
+
+    @property
+    def gone(self) -> dict[int, Callable[[], None]]:
+        return self._node.gone
 
     @property
     def memory(self) -> RequestMemory:

@@ -49,6 +49,16 @@ def _of_states(key: ApiKey, newest: int) -> Handler:
     return Handler(int(key), 0, newest, _of_shares(key), rule, parts=(("topics", "results"),))
 
 
+def _share_group(request: Any) -> Iterable[str]:
+    return () if request.group_id is None else (request.group_id,)
+
+
+def _of_members(key: ApiKey) -> Handler:
+    """What a member of a share group asks the leaders of partitions."""
+    rule = (Whole(READ_GROUP, _share_group), Within(READ_TOPIC, "for each topic"))
+    return Handler(int(key), 1, 2, _of_shares(key), rule, feature=SHARE_VERSION)
+
+
 HANDLERS: Final = {
     row.api_key: row
     for row in (
@@ -145,5 +155,7 @@ HANDLERS: Final = {
         _of_states(ApiKey.WRITE_SHARE_GROUP_STATE, 1),
         _of_states(ApiKey.DELETE_SHARE_GROUP_STATE, 0),
         _of_states(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1),
+        _of_members(ApiKey.SHARE_FETCH),
+        _of_members(ApiKey.SHARE_ACKNOWLEDGE),
     )
 }

@@ -1,0 +1,248 @@
+"""ShareFetch 1-2: a member says what became of records that it has, and gets others.
+
+What it says is done before anything is fetched, and the answer waits for both. A request that finds less than
+`min_bytes` waits up to `max_wait_ms`: for records, for those that come back, and for partitions that are still loading.
+One that renews locks (KIP-1222) fetches nothing, so that it is answered soon.
+
+With epoch 0 a session is opened, where there is room: if not, the answer waits as long as if there were no records.
+With -1 it ends, and what the member still has is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from functools import partial
+
+from penstock.metadata.features import SHARE_VERSION
+from penstock.node.api.share_groups.acknowledging import (
+    RENEWALS_SINCE,
+    Acknowledging,
+    Named,
+    Readable,
+    Telling,
+    check_asker,
+    in_slices,
+    is_wide,
+    named_in,
+)
+from penstock.node.roles.broker import Broker
+from penstock.node.serving.handler import RequestContext
+from penstock.node.sharing.fetching import Limits, ShareFetch
+from penstock.node.sharing.shares import AT_ONCE
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from penstock.sharing.acquiring import Demand
+from penstock.sharing.sessions import FINAL_EPOCH, FIRST_EPOCH, SessionKey, ShareSession, TopicPartition
+
+RECORD_LIMIT = 1
+"""The acquire mode in which a member gets not one record more than it asks for (KIP-1206)."""
+
+
+def share_fetch(
+    broker: Broker, context: RequestContext, request: ShareFetchRequest
+) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+    try:
+        if not broker.image.features.get(SHARE_VERSION):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        key = check_asker(request)
+        _check(request, context.api_version)
+        session = _session(broker, context, request, key)
+    except KafkaError as error:
+        refused = ShareFetchResponse(error_code=error.code, error_message=error.message)
+        if error.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
+            return _later(refused, request.max_wait_ms)
+        return refused
+    return _Asked(broker, context, request, session).answer()
+
+
+async def _later(refused: ShareFetchResponse, max_wait_ms: int) -> ShareFetchResponse:
+    """A member without a session would ask again at once."""
+    await asyncio.sleep(max_wait_ms / 1000)
+    return refused
+
+
+def _check(request: ShareFetchRequest, version: int) -> None:
+    """KafkaError INVALID_REQUEST."""
+    if request.share_session_epoch == FIRST_EPOCH and any(
+        it.acknowledgement_batches for _, it in named_in(request.topics)
+    ):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing can be acknowledged in the first request of a session")
+    if request.share_acquire_mode not in (0, RECORD_LIMIT):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown acquire mode {request.share_acquire_mode}")
+    if version >= RENEWALS_SINCE and request.is_renew_ack:
+        limits = {
+            "maxBytes": request.max_bytes,
+            "minBytes": request.min_bytes,
+            "maxRecords": request.max_records,
+            "maxWaitMs": request.max_wait_ms,
+        }
+        wrong = [name for name, value in limits.items() if value]
+        if wrong:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{', '.join(wrong)} must be 0 if isRenewAck is true")
+
+
+def _session(broker: Broker, context: RequestContext, request: ShareFetchRequest, key: SessionKey) -> ShareSession:
+    sharing, epoch = broker.sharing, request.share_session_epoch
+    if epoch != FIRST_EPOCH:
+        return sharing.sessions.at(key, epoch)
+    connection_id = context.session.connection_id
+    session = sharing.sessions.open(key, connection_id)
+    broker.gone[connection_id] = lambda: sharing.connection_gone(connection_id)
+    return session
+
+
+class _Asked:
+    """A request of a session, until it is answered."""
+
+    def __init__(
+        self, broker: Broker, context: RequestContext, request: ShareFetchRequest, session: ShareSession
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._request = request
+        self._session = session
+        self._is_final = request.share_session_epoch == FINAL_EPOCH
+        self._saying = Acknowledging(broker, context, session.key, is_renewal=request.is_renew_ack)
+        self._refused: dict[TopicPartition, KafkaError] = {}
+        self._throttle_ms = 0
+
+    def answer(self) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+        request = self._request
+        if is_wide(request.topics) or is_wide(request.forgotten_topics_data) or len(self._session.partitions) > AT_ONCE:
+            return self._answer_wide()
+        self._name(named_in(request.topics))
+        self._forget()
+        fetch = self._begin()
+        is_done = fetch is None or bool(self._refused) or fetch.take(is_last=request.max_wait_ms <= 0)
+        is_done = is_done or request.max_wait_ms <= 0
+        if is_done and self._saying.is_settled:
+            return self._answer(fetch)
+        return self._when_done(fetch, waits=not is_done)
+
+    async def _when_done(self, fetch: ShareFetch | None, *, waits: bool) -> ShareFetchResponse:
+        if fetch is not None and waits:
+            await fetch.wait_and_take(self._broker.slices)
+        await self._saying.settled()
+        return self._answer(fetch)
+
+    async def _answer_wide(self) -> ShareFetchResponse:
+        slices = self._broker.slices
+        await in_slices(slices, named_in(self._request.topics), self._name)
+        self._forget()
+        fetch = self._begin()
+        if fetch is not None and not self._refused:
+            await fetch.wait_and_take(slices)
+        await self._saying.settled()
+        telling = self._telling()
+        await in_slices(slices, iter(list(self._to_tell(fetch))), partial(self._tell, telling, fetch))
+        return self._response(telling)
+
+    def _name(self, some: Iterable[Named]) -> None:
+        """Partitions that the request names: they belong to the session, and it may say something of them."""
+        named = list(some)
+        if not self._is_final:
+            for place, _ in named:
+                self._session.partitions.setdefault(place, True)
+        self._saying.say(named)
+
+    def _forget(self) -> None:
+        for topic in self._request.forgotten_topics_data:
+            for index in topic.partitions:
+                self._session.partitions.pop(TopicPartition(topic.topic_id, index), None)
+
+    def _begin(self) -> ShareFetch | None:
+        fetch = self._fetch()
+        if self._is_final:
+            self._broker.sharing.close(self._session.key)
+        return fetch
+
+    def _fetch(self) -> ShareFetch | None:
+        """What is to be fetched; None if that is nothing."""
+        request, context = self._request, self._context
+        is_renewal = context.api_version >= RENEWALS_SINCE and request.is_renew_ack
+        if self._is_final or is_renewal or request.max_records <= 0 or request.max_bytes <= 0:
+            return None
+        most = min(request.max_bytes, self._broker.config.fetch_max_bytes)
+        if context.charge is not None:
+            self._throttle_ms = context.charge.fetch_owed_ms()
+            if self._throttle_ms:
+                return None
+            most = min(most, context.charge.most_fetched)
+        readable = Readable(self._broker, context)
+        places = []
+        for place in self._session.rotated():
+            refusal = readable.refusal(place)
+            if refusal is None:
+                places.append(place)
+            else:
+                self._refused[place] = refusal
+        if not places:
+            return None
+        demand = Demand(
+            self._session.key.member_id,
+            request.max_records,
+            max(request.batch_size, 1),
+            request.share_acquire_mode == RECORD_LIMIT,
+        )
+        limits = Limits(request.max_wait_ms, min(request.min_bytes, most), most)
+        return ShareFetch(self._broker.sharing, self._session, places, demand, limits)
+
+    # the answer
+
+    def _answer(self, fetch: ShareFetch | None) -> ShareFetchResponse:
+        telling = self._telling()
+        self._tell(telling, fetch, self._to_tell(fetch))
+        return self._response(telling)
+
+    def _telling(self) -> Telling:
+        return Telling(self._broker, ShareFetchableTopicResponse, LeaderIdAndEpoch)
+
+    def _to_tell(self, fetch: ShareFetch | None) -> Iterable[TopicPartition]:
+        """Partitions of which there is news; and once those that are new in the session."""
+        told = dict.fromkeys([*self._refused, *self._saying.refused])
+        if fetch is not None:
+            known = self._session.partitions
+            told |= dict.fromkeys([*fetch.taken, *fetch.refused, *(place for place, is_new in known.items() if is_new)])
+            for place in told:
+                if place in known:
+                    known[place] = place in fetch.refused
+        return told
+
+    def _tell(self, telling: Telling, fetch: ShareFetch | None, some: Iterable[TopicPartition]) -> None:
+        refused = {} if fetch is None else fetch.refused
+        for place in some:
+            result = PartitionData(partition_index=place.partition, records=b"")
+            error = self._refused.get(place) or refused.get(place)
+            if error is not None:
+                result.error_code, result.error_message = error.code, error.message
+                self._context.counts.failed(error.code)
+            elif fetch is not None and place in fetch.taken:
+                taken = fetch.taken[place]
+                result.records = taken.records
+                result.acquired_records = [
+                    AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+                    for first, last, count in taken.acquired
+                ]
+            not_acknowledged = self._saying.refused.get(place)
+            if not_acknowledged is not None:
+                result.acknowledge_error_code = not_acknowledged.code
+                result.acknowledge_error_message = not_acknowledged.message
+            telling.tell(place, result, error or not_acknowledged)
+
+    def _response(self, telling: Telling) -> ShareFetchResponse:
+        settings = self._broker.sharing.settings.of(self._session.key.group_id)
+        return ShareFetchResponse(
+            throttle_time_ms=self._throttle_ms,
+            acquisition_lock_timeout_ms=settings.partitions.record_lock_duration_ms,
+            responses=telling.topics,
+            node_endpoints=telling.endpoints(self._context.session.listener, NodeEndpoint),
+        )

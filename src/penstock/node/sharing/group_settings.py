@@ -1,0 +1,72 @@
+"""What holds for the share partitions of a group: what was set for it, within the bounds of this broker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.resources import ConfigResource, ResourceType
+from penstock.protocol.value import Value
+from penstock.sharing.share_partition import ShareSettings
+
+NOTHING: Final[dict[str, str]] = {}
+
+
+class OfGroup(Value):
+    partitions: ShareSettings
+    reads_committed: bool
+    begins: str
+    """share.auto.offset.reset"""
+
+
+class GroupSettings:
+    """Worked out once for what was set, which is another dict whenever something else is."""
+
+    def __init__(self, config: BrokerConfig, image: ClusterImage) -> None:
+        self._config = config
+        self._image = image
+        self._known: dict[str, tuple[dict[str, str], OfGroup]] = {}
+
+    def of(self, group_id: str) -> OfGroup:
+        said = self._image.configs.get(ConfigResource(ResourceType.GROUP, group_id), NOTHING)
+        known = self._known.get(group_id)
+        if known is not None and known[0] is said:
+            return known[1]
+        settings = self._work_out(said)
+        self._known[group_id] = said, settings
+        return settings
+
+    def forget(self, group_id: str) -> None:
+        self._known.pop(group_id, None)
+
+    def _work_out(self, said: dict[str, str]) -> OfGroup:
+        config = self._config
+        lock_ms = int(said.get("share.record.lock.duration.ms", config.group_share_record_lock_duration_ms))
+        limit = int(said.get("share.delivery.count.limit", config.group_share_delivery_count_limit))
+        locks = int(said.get("share.partition.max.record.locks", config.group_share_partition_max_record_locks))
+        return OfGroup(
+            ShareSettings(
+                record_lock_duration_ms=_within(
+                    lock_ms,
+                    config.group_share_min_record_lock_duration_ms,
+                    config.group_share_max_record_lock_duration_ms,
+                ),
+                delivery_count_limit=_within(
+                    limit, config.group_share_min_delivery_count_limit, config.group_share_max_delivery_count_limit
+                ),
+                partition_max_record_locks=_within(
+                    locks,
+                    config.group_share_min_partition_max_record_locks,
+                    config.group_share_max_partition_max_record_locks,
+                ),
+                renew_acknowledge_enable=said.get("share.renew.acknowledge.enable", "true") == "true",
+            ),
+            said.get("share.isolation.level") == "read_committed",
+            said.get("share.auto.offset.reset", "latest"),
+        )
+
+
+def _within(value: int, least: int, most: int) -> int:
+    """What was set is brought within the bounds, which may have changed since."""
+    return min(max(value, least), most)

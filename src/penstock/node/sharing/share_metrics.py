@@ -1,0 +1,88 @@
+"""What share partitions say of themselves in numbers, by Kafka's names, once a member has asked for records."""
+
+from __future__ import annotations
+
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from penstock.node.metrics.distribution import Durations
+from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Registry
+from penstock.node.sharing.shared import Shared
+from penstock.sharing.sessions import ShareSessions
+from penstock.sharing.share_partition import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acknowledgement
+
+ACK_TYPES: Final = {GAP: "Gap", ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
+OF_PARTITION: Final = ("group", "topic", "partition")
+
+
+class Counted:
+    """What is counted where it happens."""
+
+    def __init__(self) -> None:
+        self.acknowledged: Counts[int] = Counts()
+        """Records by the type of acknowledgement that holds."""
+        self.evictions = 0
+        """Sessions that ended with their connection."""
+        self.load_time = Durations()
+
+    def holds(self, said: Iterable[Acknowledgement]) -> None:
+        for it in said:
+            if len(it.types) == 1:
+                self.acknowledged[it.types[0]] += it.last - it.first + 1
+            else:
+                self.acknowledged.update(it.types)
+
+
+def register_shares(
+    registry: Registry, counted: Counted, sessions: ShareSessions, led: Callable[[], Iterable[Shared]]
+) -> None:
+    """`led` are the share partitions that are led here."""
+
+    def of_each(read: Callable[[Shared], int]) -> Callable[[], Iterator[tuple[Labels, int]]]:
+        def each() -> Iterator[tuple[Labels, int]]:
+            for shared in led():
+                yield (shared.key.group_id, shared.partition.topic, shared.key.partition), read(shared)
+
+        return each
+
+    group, partition, session = Group.SHARE_GROUPS, Group.SHARE_PARTITIONS, Group.SHARE_SESSIONS
+    partition_gauge = partial(Gauge, partition, labels=OF_PARTITION)
+    registry.add(
+        Counter(
+            group,
+            "RecordAcknowledgementsPerSec",
+            "Records of which members said something that holds",
+            lambda: {(name,): counted.acknowledged[kind] for kind, name in ACK_TYPES.items()},
+            labels=("ackType",),
+        ),
+        Histogram(
+            group,
+            "PartitionLoadTimeMs",
+            "How long it took to read what was written down of a share partition",
+            lambda: counted.load_time,
+            unit="milliseconds",
+        ),
+        partition_gauge(
+            "InFlightMessageCount",
+            "Records between beginning and end, finished ones among others included",
+            of_each(lambda shared: shared.machine.in_flight),
+        ),
+        partition_gauge("InFlightBatchCount", "Batches of them", of_each(lambda shared: len(shared.machine.flight))),
+        Counter(
+            partition,
+            "AcquisitionLockTimeoutPerSec",
+            "Records whose lock ran out",
+            of_each(lambda shared: shared.locks_run_out),
+            labels=OF_PARTITION,
+        ),
+        Gauge(session, "ShareSessionsCount", "Share sessions that are open", lambda: len(sessions)),
+        Gauge(session, "SharePartitionsCount", "Partitions in all of them", lambda: sessions.partition_count),
+        Counter(
+            session,
+            "ShareSessionEvictionsPerSec",
+            "Sessions that ended with their connection",
+            lambda: counted.evictions,
+        ),
+    )

@@ -1,0 +1,201 @@
+"""One share partition that is led here: its machine, and what is there of the log for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from penstock.log.log_slice import LogSlice
+from penstock.node.environment.event_loop import loop_ms
+from penstock.node.partitions.partition import Later, Partition
+from penstock.protocol.errors import KafkaError
+from penstock.protocol.records import iterate_batches
+from penstock.replication.waits import NEVER, Wait, Waits
+from penstock.sharing.acquiring import Acquired, Demand, Fetched, Span
+from penstock.sharing.keys import ShareKey
+from penstock.sharing.share_partition import NEVER_MS, SharePartition, ShareSettings, Status
+
+LAST_OFFSET = NEVER - 1
+
+
+class Found(NamedTuple):
+    """Batches of the log from `offset` on, which may be acquired."""
+
+    offset: int
+    slice: LogSlice
+
+
+class Taken(NamedTuple):
+    """What a member gets, and the batches that have it."""
+
+    records: bytes
+    acquired: Sequence[Acquired]
+
+
+class Standing(NamedTuple):
+    """A wait for news of a share partition; whoever asked for it cancels it."""
+
+    waiting: dict[Callable[[], None], None]
+    woken: Callable[[], None]
+    waits: Waits
+    wait: Wait
+
+    def cancel(self) -> None:
+        self.waiting.pop(self.woken, None)
+        self.waits.cancel(self.wait)
+
+
+class Shared:
+    """`error` says why it could not be loaded. `has_ended` is called when this node leads the partition no longer."""
+
+    def __init__(
+        self, key: ShareKey, partition: Partition, settings: ShareSettings, expire: Callable[[Shared], None]
+    ) -> None:
+        self.key = key
+        self.partition = partition
+        self.role = partition.leader
+        self.leader_epoch = partition.leader_epoch
+        self.machine = SharePartition(settings)
+        self.reads_committed = False
+        self.error: KafkaError | None = None
+        self.locks_run_out = 0
+        """Records whose lock ran out."""
+        self._loop = asyncio.get_running_loop()
+        self._expire = expire
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = NEVER_MS
+        self._waiting: dict[Callable[[], None], None] = {}
+        self._end_of_epoch: Wait | None = None
+
+    @property
+    def is_led(self) -> bool:
+        return self.role is not None and self.partition.leader is self.role
+
+    def now_ms(self) -> int:
+        """It never jumps, so that a change of the wall clock ends no lock."""
+        return loop_ms(self._loop)
+
+    def fail(self, error: KafkaError) -> None:
+        """It could not be loaded."""
+        self.error = error
+        self.machine.failed()
+
+    # its end
+
+    def when_led_no_longer(self, ended: Callable[[], None]) -> None:
+        self._end_of_epoch = self.partition.committed.waits.add(LAST_OFFSET, ended)
+
+    def close(self) -> None:
+        self.machine.fence()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._end_of_epoch is not None:
+            self.partition.committed.waits.cancel(self._end_of_epoch)
+        self.has_news()
+
+    # who waits for it
+
+    def wait(self, woken: Callable[[], None]) -> Standing:
+        """Call when records came back, or the log has more: once for each."""
+        self._waiting[woken] = None
+        waits = self.partition.committed.waits
+        return Standing(self._waiting, woken, waits, waits.add(self.partition.high_watermark + 1, woken))
+
+    def has_news(self) -> None:
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        for woken in waiting:
+            woken()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """For the locks that run out next."""
+        if self.machine.status is not Status.ACTIVE:
+            return
+        expiry_ms = self.machine.next_expiry_ms
+        if expiry_ms >= self._timer_ms and self._timer is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if expiry_ms != NEVER_MS:
+            self._timer_ms = expiry_ms
+            self._timer = self._loop.call_at(expiry_ms / 1000, self._locks_run_out)
+
+    def _locks_run_out(self) -> None:
+        self._timer, self._timer_ms = None, NEVER_MS
+        self._expire(self)
+        self._set_timer()
+
+    # the log
+
+    @property
+    def _end_offset(self) -> int:
+        """Behind the last record that the group may see."""
+        partition = self.partition
+        return partition.last_stable_offset if self.reads_committed else partition.high_watermark
+
+    @property
+    def has_records(self) -> bool:
+        """Whether there is something to acquire."""
+        machine = self.machine
+        if self.partition.log_start_offset > machine.start_offset:
+            machine.log_begins_at(self.partition.log_start_offset)
+        return machine.can_acquire and machine.next_fetch_offset < self._end_offset
+
+    def find(self, max_bytes: int) -> Found | Later | None:
+        """What the log has where is to be read next: whole batches, at least one; or when to ask again."""
+        offset = self.machine.next_fetch_offset
+        found = self.partition.read(offset, max_bytes, upper_offset=self._end_offset, at_least_one_batch=True)
+        if isinstance(found, Later):
+            return found
+        return Found(offset, found) if found.length else None
+
+    def take(self, demand: Demand, found: Found) -> Taken | None:
+        """Acquire of what was found; None if there was nothing."""
+        data = self.partition.log.bytes_of(found.slice)
+        batches: list[tuple[int, int, int, int]] = []
+        aborts = self._aborts(found)
+        aborted: list[Span] = []
+        for position, header in iterate_batches(data):
+            first, last = header.base_offset, header.last_offset
+            batches.append((first, last, position, position + header.size_in_bytes))
+            if aborts and aborts.has(header.producer_id, last, is_control=header.is_control):
+                aborted.append((first, last))
+            if last - found.offset >= demand.max_records + demand.batch_size:
+                break
+        if not batches:
+            return None
+        fetched = Fetched(found.offset, [(first, last) for first, last, _, _ in batches], aborted)
+        acquired = self.machine.acquire(demand, fetched, self.now_ms())
+        self._set_timer()
+        if not acquired:
+            return None
+        begin = min(at for first, last, at, _ in batches if last >= acquired[0].first)
+        end = max(end for first, last, _, end in batches if first <= acquired[-1].last)
+        return Taken(data[begin:end], acquired)
+
+    def _aborts(self, found: Found) -> _Aborts | None:
+        if not self.reads_committed:
+            return None
+        aborted = self.partition.log.load().aborted_in(found.offset, self._end_offset)
+        return _Aborts([(it[0], it[1]) for it in aborted]) if aborted else None
+
+
+class _Aborts:
+    """Which batches belong to aborted transactions; asked of them in their order."""
+
+    def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
+        """Producer and first offset of each."""
+        self._begin = sorted(aborted, key=lambda it: it[1], reverse=True)
+        self._open: set[int] = set()
+
+    def has(self, producer_id: int, last_offset: int, *, is_control: bool) -> bool:
+        while self._begin and self._begin[-1][1] <= last_offset:
+            self._open.add(self._begin.pop()[0])
+        if is_control:
+            self._open.discard(producer_id)
+            return False
+        return producer_id in self._open

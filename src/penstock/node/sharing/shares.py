@@ -1,0 +1,232 @@
+"""All share partitions that are led here, by group and partition, and the share sessions of this broker.
+
+A share partition is made when a member first fetches of it, and loaded from what its share coordinator has. It ends
+when this node leads the partition no longer, when the coordinator fences it or has nothing of it, and when its group
+has no session here any more and all is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import UUID
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.coordinators.host import HostContext
+from penstock.node.environment.tasks import Tasks
+from penstock.node.metrics.registry import Registry
+from penstock.node.serving.slices import Slices
+from penstock.node.sharing.group_settings import GroupSettings
+from penstock.node.sharing.persister import Epochs
+from penstock.node.sharing.share_metrics import Counted, register_shares
+from penstock.node.sharing.shared import Shared
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.keys import ShareKey
+from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
+from penstock.sharing.share_partition import Acknowledgement, Status, Write
+
+if TYPE_CHECKING:
+    from penstock.node.partitions.partition import Partition
+    from penstock.node.sharing.persister import Persister
+
+ENDS_IT: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""What a write may bring that tells that somebody else leads, or that there is nothing to lead."""
+AT_ONCE: Final = 100
+"""Share partitions that are looked at, or let go, in one turn of the event loop: a millisecond."""
+T = TypeVar("T")
+Answer = Callable[[KafkaError | None], None]
+
+
+def nobody(_: KafkaError | None) -> None:
+    """Nobody hears of it."""
+
+
+class Shares:
+    """`find` gives the partition of a topic by its id, if it is led here, or raises KafkaError."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        context: HostContext,
+        persister: Persister,
+        find: Callable[[UUID, int], Partition],
+        slices: Slices,
+    ) -> None:
+        self.settings = GroupSettings(config, context.image)
+        self.sessions = ShareSessions(config.group_share_max_share_sessions)
+        self._context = context
+        self._persister = persister
+        self._find = find
+        self._slices = slices
+        self._led: dict[ShareKey, Shared] = {}
+        self.counted = Counted()
+        self._tasks = Tasks()
+        self._has_stopped = False
+
+    def register(self, metrics: Registry) -> None:
+        register_shares(metrics, self.counted, self.sessions, lambda: list(self._led.values()))
+
+    async def stop(self) -> None:
+        self._has_stopped = True
+        for shared in list(self._led.values()):
+            self._end(shared)
+        self._tasks.cancel()
+        await self._tasks.settle()
+        await self._persister.stop()
+
+    def in_slices(self, items: Sequence[T], do: Callable[[Sequence[T]], object]) -> None:
+        """Do it at once, or where these are very many, in the background."""
+        if len(items) <= AT_ONCE:
+            do(items)
+        else:
+            self._tasks.start(self._slices.each(items, AT_ONCE, do), "share partitions")
+
+    # share partitions
+
+    def lead(self, group_id: str, place: TopicPartition) -> Shared:
+        """The share partition, which may still be loading. KafkaError if it is not led here, or cannot be loaded."""
+        self._check_runs()
+        partition = self._find(*place)
+        key = ShareKey(group_id, *place)
+        shared, settings = self._led.get(key), self.settings.of(group_id)
+        if shared is not None and not shared.is_led:
+            self._end(shared)
+            shared = None
+        if shared is None:
+            shared = self._led[key] = Shared(key, partition, settings.partitions, self._expire)
+            shared.when_led_no_longer(partial(self._end, shared))
+            shared.machine.load()
+            self._tasks.start(self._load(shared), f"load share partition {key.text}")
+        elif shared.error is not None:
+            self._end(shared)
+            raise shared.error
+        shared.machine.settings, shared.reads_committed = settings.partitions, settings.reads_committed
+        return shared
+
+    def _check_runs(self) -> None:
+        if self._has_stopped:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker stops")
+
+    def _end(self, shared: Shared) -> None:
+        if self._led.get(shared.key) is shared:
+            del self._led[shared.key]
+        shared.close()
+
+    async def _load(self, shared: Shared) -> None:
+        began_s = asyncio.get_running_loop().time()
+        try:
+            written = await self._persister.read(shared.key, shared.leader_epoch)
+            begins_at = await self._first_offset(shared)
+            if shared.machine.status is Status.INITIALIZING:
+                shared.machine.loaded(written, begins_at)
+                self.counted.load_time.took(asyncio.get_running_loop().time() - began_s)
+        except KafkaError as error:
+            shared.fail(error)
+        except ValueError as error:
+            shared.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+        shared.has_news()
+
+    async def _first_offset(self, shared: Shared) -> int:
+        """Where a group begins of which nothing is written down yet: share.auto.offset.reset."""
+        reset = self.settings.of(shared.key.group_id).begins
+        partition = shared.partition
+        if reset == "earliest":
+            return partition.log_start_offset
+        if reset == "latest":
+            return partition.high_watermark
+        from penstock.client.durations import parse_duration_ms  # few groups begin by the time
+
+        begin_ms = self._context.now_ms() - parse_duration_ms(reset.partition(":")[2])
+        steps = partition.log.search_timestamp(max(begin_ms, 0))
+        try:
+            while True:
+                next(steps)
+                await asyncio.sleep(0)
+        except StopIteration as stop:
+            found = stop.value
+        return partition.high_watermark if found is None else min(found.offset, partition.high_watermark)
+
+    # what members say
+
+    def acknowledge(
+        self, session: SessionKey, place: TopicPartition, said: Sequence[Acknowledgement], answer: Answer
+    ) -> None:
+        """`answer` is called once, perhaps at once: None when it holds, or why it does not."""
+        shared = self._led.get(ShareKey(session.group_id, *place))
+        try:
+            self._check_runs()
+            if shared is None or shared.machine.status is not Status.ACTIVE:
+                reason = "the member has no records of this partition here"
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+            write = shared.machine.acknowledge(session.member_id, said, shared.now_ms())
+        except KafkaError as error:
+            answer(error)
+            return
+
+        def answered(error: KafkaError | None) -> None:
+            if error is None:
+                self.counted.holds(said)
+            answer(error)
+
+        if write is None:
+            answered(None)
+        else:
+            self._write(shared, write, answered)
+
+    def _expire(self, shared: Shared) -> None:
+        write = shared.machine.expire(shared.now_ms())
+        if write is not None:
+            shared.locks_run_out += sum(it.last - it.first + 1 for it in write.batches)
+            self._write(shared, write, nobody)
+            shared.has_news()
+
+    def _write(self, shared: Shared, write: Write, answer: Answer) -> None:
+        epochs = Epochs(shared.leader_epoch, shared.machine.state_epoch)
+        written = self._persister.write(shared.key, epochs, write)
+        written.add_done_callback(partial(self._written, shared, write.write_id, answer))
+
+    def _written(self, shared: Shared, write_id: int, answer: Answer, written: asyncio.Future[None]) -> None:
+        error = written.exception()
+        assert error is None or isinstance(error, KafkaError)
+        shared.machine.written(write_id, is_written=error is None, now_ms=shared.now_ms())
+        if error is not None and error.code in ENDS_IT:
+            self._end(shared)
+        answer(error)
+        shared.has_news()
+        self._end_if_idle(shared)
+
+    # sessions
+
+    def close(self, key: SessionKey) -> None:
+        """End a session: all that the member has is free. A group without any keeps nothing here."""
+        if self.sessions.close(key) is None:
+            return
+        if not self.sessions.has_members(key.group_id):
+            self.settings.forget(key.group_id)
+        led = [shared for shared in self._led.values() if shared.key.group_id == key.group_id]
+        self.in_slices(led, partial(self._release, key.member_id))
+
+    def _release(self, member_id: str, some: Sequence[Shared]) -> None:
+        for shared in some:
+            if shared.machine.status is Status.ACTIVE:
+                write = shared.machine.release(member_id)
+                if write is not None:
+                    self._write(shared, write, nobody)
+            self._end_if_idle(shared)
+
+    def connection_gone(self, connection_id: int) -> None:
+        """Its sessions end."""
+        for key in self.sessions.on_connection(connection_id):
+            self.counted.evictions += 1
+            self.close(key)
+
+    def _end_if_idle(self, shared: Shared) -> None:
+        """Who comes next reads what is written, so that must be all."""
+        if not self.sessions.has_members(shared.key.group_id) and not shared.machine.is_writing:
+            self._end(shared)

@@ -1,0 +1,429 @@
+"""What a share group has of one partition, at the partition's leader (KIP-932): who has which record, and how often.
+
+| state of a record | becomes      | by                                                                 | written |
+| ----------------- | ------------ | ------------------------------------------------------------------ | ------- |
+| AVAILABLE         | ACQUIRED     | `acquire`: counts a delivery, locks the record for one member      | no      |
+| AVAILABLE         | ARCHIVED     | the log begins behind it, or compaction has taken it               | no      |
+| ACQUIRED          | ACKNOWLEDGED | `acknowledge` with accept                                          | yes     |
+| ACQUIRED          | ARCHIVED     | `acknowledge` with reject or gap; back after its last delivery     | yes     |
+| ACQUIRED          | AVAILABLE    | `acknowledge` with release, `release`, `expire` (its lock ran out) | yes     |
+| ACQUIRED          | ARCHIVED     | its transaction was aborted, and the group reads committed ones    | no      |
+
+What a member does holds once the share coordinator has it: until `written` comes nobody else gets the record, and if
+the write failed the member has it again, unless its lock ran out meanwhile. A lock that runs out is over even if that
+cannot be written. The beginning moves over what is finished.
+
+| state of the partition | becomes      | by                             |
+| ---------------------- | ------------ | ------------------------------ |
+| EMPTY                  | INITIALIZING | `load`                         |
+| INITIALIZING           | ACTIVE       | `loaded` with what was written |
+| INITIALIZING           | FAILED       | `failed`                       |
+| any                    | FENCED       | `fence`: another leads         |
+
+It starts at EMPTY; FAILED and FENCED are final. Only an ACTIVE one gives records away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from itertools import groupby
+from typing import Final
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
+from penstock.sharing.acquiring import Acquired, Acquisition, Demand, Fetched, without
+from penstock.sharing.in_flight import SETTLED, Batch, InFlight, RecordState, Run
+
+GAP: Final = 0
+ACCEPT: Final = 1
+RELEASE: Final = 2
+REJECT: Final = 3
+RENEW: Final = 4
+
+STATE_AFTER: Final = {
+    GAP: RecordState.ARCHIVED,
+    ACCEPT: RecordState.ACKNOWLEDGED,
+    RELEASE: RecordState.AVAILABLE,
+    REJECT: RecordState.ARCHIVED,
+}
+NOT_WRITTEN: Final = -1
+"""The beginning of a share partition of which nothing is written down yet."""
+NEVER_MS: Final = 1 << 63
+
+
+class Status(Enum):
+    EMPTY = "empty"
+    INITIALIZING = "initializing"
+    ACTIVE = "active"
+    FAILED = "failed"
+    FENCED = "fenced"
+
+
+class ShareSettings(Value):
+    """A group's: how long a record is locked, how often it is delivered, how many are between beginning and end."""
+
+    record_lock_duration_ms: int = 30_000
+    delivery_count_limit: int = 5
+    partition_max_record_locks: int = 2_000
+    renew_acknowledge_enable: bool = True
+
+
+class StateBatch(Value):
+    """As it is written down: records `first` to `last` (inclusive), how often they were delivered."""
+
+    first: int
+    last: int
+    state: RecordState
+    delivery_count: int
+
+
+class Write(Value):
+    """To be written down by the share coordinator; then report `written(write_id, …)`."""
+
+    write_id: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+class Acknowledgement(Value):
+    """Of records `first` to `last` (inclusive): one type for all, or one for each."""
+
+    first: int
+    last: int
+    types: Sequence[int]
+
+
+class Written(Value):
+    """What a share coordinator has of a partition."""
+
+    start_offset: int
+    state_epoch: int
+    batches: Sequence[StateBatch] = ()
+
+
+class SharePartition:
+    """`settings` may change at any time, and hold for what comes then."""
+
+    def __init__(self, settings: ShareSettings) -> None:
+        self.settings = settings
+        self.status = Status.EMPTY
+        self.flight = InFlight()
+        self.start_offset = 0
+        self.next_offset = 0
+        """The first that is not in flight: all between the beginning and it are, or do not exist any more."""
+        self.state_epoch = 0
+        self.delivery_complete_count = 0
+        """Records in flight that nobody gets again."""
+        self._first_available = 0
+        """None before it is available."""
+        self._next_expiry_ms = NEVER_MS
+        """No lock runs out before."""
+        self._writes = 0
+        self._under_way: dict[int, Sequence[StateBatch]] = {}
+
+    # its life
+
+    def load(self) -> None:
+        """What is written down is being read."""
+        assert self.status is Status.EMPTY
+        self.status = Status.INITIALIZING
+
+    def loaded(self, written: Written, begins_at: int) -> None:
+        """Go on from what is written down; at `begins_at` if there is nothing. ValueError if it makes no sense."""
+        start = begins_at if written.start_offset == NOT_WRITTEN else written.start_offset
+        self.start_offset = self.next_offset = self._first_available = start
+        self.state_epoch = written.state_epoch
+        for it in written.batches:
+            if it.first < self.next_offset or it.last < it.first:
+                self.status = Status.FAILED
+                raise ValueError(f"records {it.first} to {it.last} are written down behind {self.next_offset}")
+            if it.first > self.next_offset:
+                self.flight.add(Batch([Run(self.next_offset, it.first - 1, RecordState.AVAILABLE, 0)], is_gap=True))
+            # Kafka writes ARCHIVING down of what is to become a dead letter; here there are none, and it is finished.
+            state = RecordState.ARCHIVED if it.state is RecordState.ARCHIVING else it.state
+            run = Run(it.first, it.last, state, it.delivery_count)
+            self.flight.add(Batch([run]))
+            self.next_offset = it.last + 1
+            if state.is_terminal:
+                self.delivery_complete_count += len(run)
+        self._advance()
+        self.status = Status.ACTIVE
+
+    def failed(self) -> None:
+        self.status = Status.FAILED
+
+    def fence(self) -> None:
+        """Another node leads, or may: nothing is given away any more."""
+        self.status = Status.FENCED
+
+    # giving away
+
+    @property
+    def in_flight(self) -> int:
+        """Records from the beginning to the end, finished ones between others included."""
+        return self.next_offset - self.start_offset
+
+    @property
+    def can_acquire(self) -> bool:
+        if self.status is not Status.ACTIVE:
+            return False
+        return self.in_flight < self.settings.partition_max_record_locks or self.next_fetch_offset < self.next_offset
+
+    @property
+    def next_fetch_offset(self) -> int:
+        """Where to read next: the first record that came back, or behind all that are in flight."""
+        for run in self.flight.runs_from(self._first_available):
+            if run.is_available:
+                self._first_available = max(run.first, self._first_available)
+                return self._first_available
+        self._first_available = self.next_offset
+        return self.next_offset
+
+    def acquire(self, demand: Demand, fetched: Fetched, now_ms: int) -> list[Acquired]:
+        """What the member gets of the records that were read: its own until the lock runs out."""
+        last = fetched.batches[-1][1] if fetched.batches else -1
+        if self.status is not Status.ACTIVE or demand.max_records <= 0 or last < self.start_offset:
+            return []
+        most = min(demand.max_records, self.settings.partition_max_record_locks - self.in_flight)
+        if most <= 0:  # none but those that are in flight already
+            last = min(last, self.next_offset - 1)
+            most = min(demand.max_records, self.next_offset - fetched.offset)
+            if most <= 0:
+                return []
+        self._archive_compacted(fetched.offset, fetched.batches[0][0])
+        until_ms = now_ms + self.settings.record_lock_duration_ms
+        acquisition = Acquisition(self.flight, demand, fetched.batches, until_ms, self.settings.delivery_count_limit)
+        acquired = acquisition.run(most, last, self.next_offset)
+        self.next_offset = acquisition.next_offset
+        if acquisition.left is not None:
+            self._may_be_available(acquisition.left)
+        if acquired:
+            self._is_locked_until(until_ms)
+        if fetched.aborted:
+            acquired, aborted = without(acquired, fetched.aborted)
+            for first, behind in aborted:
+                self._archive(self.flight.cut(first, behind))
+        self._advance()
+        return acquired
+
+    def _may_be_available(self, offset: int) -> None:
+        self._first_available = min(self._first_available, offset)
+
+    def _archive_compacted(self, asked: int, found: int) -> None:
+        """The log was read from `asked` on, and has nothing before `found`."""
+        if found > asked:
+            self._archive(run for run in self.flight.cut(asked, found - 1) if run.is_available)
+
+    # what members say
+
+    def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement], now_ms: int) -> Write | None:
+        """What is to be written down before the member may be answered; None if that is nothing.
+
+        KafkaError: INVALID_RECORD_STATE where a record is not the member's, INVALID_REQUEST behind what is in flight.
+        Then nothing has changed.
+        """
+        changed: list[Run] = []
+        renewed: list[Run] = []
+        try:
+            for it in acknowledgements:
+                if it.last >= self.start_offset:
+                    self._check_in_flight(it)
+                    for kind, first, last in _same_types(it, self.start_offset):
+                        self._check_renewal(kind)
+                        for run in self.flight.cut(first, last):
+                            self._check_owner(member, run, now_ms)
+                            if kind == RENEW:
+                                renewed.append(run)
+                            else:
+                                self._give_back(run, STATE_AFTER[kind], changed)
+        except KafkaError:
+            for run in self.flight.runs():
+                if run.writing == self._writes + 1:
+                    self._take_back(run, now_ms)
+            raise
+        for run in renewed:
+            run.locked_until_ms = now_ms + self.settings.record_lock_duration_ms
+            self._is_locked_until(run.locked_until_ms)
+        return self._write(changed)
+
+    def _check_in_flight(self, it: Acknowledgement) -> None:
+        first = max(it.first, self.start_offset)
+        known = self.flight.between(self.start_offset, it.last)
+        if not known or known[0].first > first:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "these records are not in flight")
+        if it.last > known[-1].last:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the last record is behind those that are in flight")
+
+    def _check_renewal(self, kind: int) -> None:
+        if kind == RENEW and not self.settings.renew_acknowledge_enable:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "the group may not renew (share.renew.acknowledge.enable)")
+
+    @staticmethod
+    def _check_owner(member: str, run: Run, now_ms: int) -> None:
+        if run.state is not RecordState.ACQUIRED or run.locked_until_ms <= now_ms:
+            reason = "is not acquired"
+        elif run.member != member:
+            reason = "belongs to another member"
+        else:
+            return
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"record {run.first} {reason}")
+
+    def release(self, member: str) -> Write | None:
+        """The member has gone, or ended its session: all that it has is free, once that is written."""
+        changed: list[Run] = []
+        for run in self.flight.runs():
+            if run.state is RecordState.ACQUIRED and run.member == member:
+                self._give_back(run, RecordState.AVAILABLE, changed)
+        return self._write(changed)
+
+    def _give_back(self, run: Run, state: RecordState, changed: list[Run]) -> None:
+        self._become(run, self._after_delivery(run, state))
+        run.writing = self._writes + 1
+        changed.append(run)
+
+    def _after_delivery(self, run: Run, state: RecordState) -> RecordState:
+        """A record that was delivered as often as it may be is archived instead of delivered again."""
+        is_last = run.delivery_count >= self.settings.delivery_count_limit
+        return RecordState.ARCHIVED if state is RecordState.AVAILABLE and is_last else state
+
+    # time
+
+    @property
+    def next_expiry_ms(self) -> int:
+        """When `expire` has something to do at the earliest; NEVER_MS without locks."""
+        return self._next_expiry_ms
+
+    def expire(self, now_ms: int) -> Write | None:
+        """Take back what was locked until now. What is being written is decided when that is over."""
+        freed: list[Run] = []
+        self._next_expiry_ms = NEVER_MS
+        for run in self.flight.runs():
+            if run.state is not RecordState.ACQUIRED:
+                continue
+            if run.locked_until_ms <= now_ms:
+                self._free(run)
+                freed.append(run)
+            else:
+                self._is_locked_until(run.locked_until_ms)
+        return self._write(freed)
+
+    def _is_locked_until(self, until_ms: int) -> None:
+        """The clock may have been set back, so that a lock that began later ends earlier."""
+        self._next_expiry_ms = min(self._next_expiry_ms, until_ms)
+
+    def _free(self, run: Run) -> None:
+        """The lock is over."""
+        self._become(run, self._after_delivery(run, RecordState.AVAILABLE))
+        run.unlock()
+        self._may_be_available(run.first)
+
+    # what the log does
+
+    def log_begins_at(self, offset: int) -> None:
+        """The log was cut, and begins behind the beginning of this."""
+        if offset > self.start_offset:
+            self._begin_at(offset)
+            self.next_offset = max(self.next_offset, offset)
+            self._advance()
+
+    # what the share coordinator says
+
+    def _write(self, runs: Sequence[Run]) -> Write | None:
+        if not runs:
+            return None
+        self._writes += 1
+        batches = [
+            StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count) for same in _adjoining(runs)
+        ]
+        self._under_way[self._writes] = batches
+        return Write(self._writes, self.start_offset, self.delivery_complete_count, batches)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the share coordinator has still to answer."""
+        return bool(self._under_way)
+
+    def written(self, write_id: int, *, is_written: bool, now_ms: int) -> None:
+        """What was to be written down is, or could not be."""
+        for batch in self._under_way.pop(write_id):
+            for run in self.flight.cut(batch.first, batch.last):
+                if run.writing == write_id:
+                    if is_written:
+                        self._settle(run)
+                    else:
+                        self._take_back(run, now_ms)
+        self._advance()
+
+    def _settle(self, run: Run) -> None:
+        run.writing = SETTLED
+        run.unlock()
+        if run.state is RecordState.AVAILABLE:
+            self._may_be_available(run.first)
+
+    def _take_back(self, run: Run, now_ms: int) -> None:
+        """The member has it still, if its lock lasts."""
+        run.writing = SETTLED
+        self._become(run, RecordState.ACQUIRED)
+        if run.locked_until_ms <= now_ms:
+            self._free(run)
+        else:
+            self._is_locked_until(run.locked_until_ms)
+
+    # the beginning
+
+    def _archive(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            self._become(run, RecordState.ARCHIVED)
+            run.unlock()
+
+    def _become(self, run: Run, state: RecordState) -> None:
+        self.delivery_complete_count += len(run) * (state.is_terminal - run.state.is_terminal)
+        run.state = state
+
+    def _advance(self) -> None:
+        """Begin at the first record that is not finished."""
+        for run in self.flight.runs():
+            if not run.is_finished:
+                self._begin_at(run.first)
+                return
+        self._begin_at(self.next_offset)
+
+    def _begin_at(self, offset: int) -> None:
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        for run in self.flight.begin_at(offset):
+            if run.state.is_terminal:
+                self.delivery_complete_count -= len(run)
+
+
+def _same_types(it: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, int]]:
+    """(type, first, last) of neighbours with the same type, from the beginning of the partition on."""
+    if len(it.types) == 1:
+        return [(it.types[0], max(it.first, start_offset), it.last)]
+    found, first = [], it.first
+    for kind, same in groupby(it.types):
+        behind = first + len(list(same))
+        if behind > start_offset:
+            found.append((kind, max(first, start_offset), behind - 1))
+        first = behind
+    return found
+
+
+def _adjoining(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that follow each other without a hole and are in the same state, together."""
+    found: list[list[Run]] = []
+    for run in runs:
+        before = found[-1][-1] if found else None
+        if (
+            before is not None
+            and before.last + 1 == run.first
+            and before.state is run.state
+            and before.delivery_count == run.delivery_count
+        ):
+            found[-1].append(run)
+        else:
+            found.append([run])
+    return found

@@ -1,0 +1,155 @@
+"""Speaks of one share partition: what its members do, what is written down, and what is in flight then."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from penstock.protocol.errors import KafkaError
+from penstock.sharing.acquiring import Demand, Fetched
+from penstock.sharing.in_flight import RecordState, Run
+from penstock.sharing.share_partition import (
+    ACCEPT,
+    GAP,
+    NOT_WRITTEN,
+    REJECT,
+    RELEASE,
+    RENEW,
+    Acknowledgement,
+    SharePartition,
+    ShareSettings,
+    StateBatch,
+    Write,
+    Written,
+)
+
+TYPES = {"gap": GAP, "accepts": ACCEPT, "releases": RELEASE, "rejects": REJECT, "renews": RENEW}
+OPTION = re.compile(r"(\w+)=(\S+)")
+
+
+def span(text: str) -> tuple[int, int]:
+    """Of 10-19 or 10."""
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+def shown(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+class ShareLecture:
+    """`at` sets the clock; members are words that no command is."""
+
+    def __init__(self) -> None:
+        self.partition = SharePartition(ShareSettings())
+        self.now_ms = 0
+
+    def handle(self, line: str) -> Iterable[str]:
+        options = dict(OPTION.findall(line))
+        command, *words = OPTION.sub("", line).split()
+        method = getattr(self, f"_{command}", None)
+        try:
+            if method is not None:
+                return list(method(words, options))
+            return list(self._member(command, words, options))
+        except KafkaError as error:
+            return [f"{error.code.name}: {error}"]
+
+    # the partition
+
+    def _partition(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        self.now_ms = 0
+        settings = ShareSettings(
+            int(options.get("lock", 30_000)),
+            int(options.get("limit", 5)),
+            int(options.get("locks", 2_000)),
+            options.get("renew") != "no",
+        )
+        self.partition = SharePartition(settings)
+        self.partition.load()
+        start, *batches = words
+        written = [
+            StateBatch(*span(records), RecordState[state.upper()], int(count))
+            for records, state, count in (batch.split(":") for batch in batches)
+        ]
+        begins = NOT_WRITTEN if start == "new" else int(start)
+        try:
+            self.partition.loaded(Written(begins, 0, written), int(options.get("begins", 0)))
+        except ValueError as error:
+            yield f"failed: {error}"
+            return
+        yield from self._show([], {})
+
+    def _show(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        it = self.partition
+        records = " ".join(self._run(run) for run in it.flight.runs()) or "nothing"
+        where = f"from {it.start_offset}, next {it.next_fetch_offset} of {it.next_offset}"
+        full = "" if it.can_acquire else ", full" if it.status.value == "active" else f", {it.status.value}"
+        yield f"{where}, {it.delivery_complete_count} finished{full}: {records}"
+
+    @staticmethod
+    def _run(run: Run) -> str:
+        owner = f"({run.member})" if run.member else ""
+        return f"{shown(run.first, run.last)}={run.state.name.lower()}{owner}*{run.delivery_count}" + (
+            "?" if run.writing else ""
+        )
+
+    def _at(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        self.now_ms = int(words[0])
+        return iter(())
+
+    def _locks(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """Have the locks run out that are over."""
+        yield from self._told(self.partition.expire(self.now_ms))
+
+    def _log(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """The log begins later."""
+        self.partition.log_begins_at(int(words[0]))
+        yield from self._show([], {})
+
+    def _fence(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        self.partition.fence()
+        yield from self._show([], {})
+
+    def _written(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        self.partition.written(int(words[0]), is_written=True, now_ms=self.now_ms)
+        yield from self._show([], {})
+
+    def _lost(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """A write failed."""
+        self.partition.written(int(words[0]), is_written=False, now_ms=self.now_ms)
+        yield from self._show([], {})
+
+    def _told(self, write: Write | None) -> Iterator[str]:
+        if write is None:
+            yield "nothing to write"
+            return
+        batches = " ".join(
+            f"{shown(it.first, it.last)}={it.state.name.lower()}*{it.delivery_count}" for it in write.batches
+        )
+        yield f"write {write.write_id} from {write.start_offset}, {write.delivery_complete_count} finished: {batches}"
+
+    # members
+
+    def _member(self, member: str, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        what, *records = words
+        if what == "takes":
+            yield self._takes(member, records, options)
+        elif what == "leaves":
+            yield from self._told(self.partition.release(member))
+        elif what == "says":
+            given = [Acknowledgement(*span(it), [int(kind) for kind in options["types"].split(",")]) for it in records]
+            yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
+        else:
+            given = [Acknowledgement(*span(it), [TYPES[what]]) for it in records]
+            yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
+
+    def _takes(self, member: str, records: list[str], options: dict[str, str]) -> str:
+        """`records` are the batches that the log has there."""
+        exactly = "exactly" in records
+        batches = [span(it) for it in records if it != "exactly"]
+        size = int(options.get("size", 500))
+        demand = Demand(member, int(options.get("max", 500)), size, exactly)
+        aborted = [span(it) for it in options["aborted"].split(",")] if "aborted" in options else []
+        offset = int(options.get("from", self.partition.next_fetch_offset))
+        acquired = self.partition.acquire(demand, Fetched(offset, batches, aborted), self.now_ms)
+        got = " ".join(f"{shown(it.first, it.last)}*{it.delivery_count}" for it in acquired)
+        return f"{member} has {got or 'nothing'}"

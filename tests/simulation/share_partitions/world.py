@@ -1,0 +1,335 @@
+"""A share partition with its members, its log, the share coordinator, and all that may go wrong between them.
+
+What must hold, whatever happens:
+
+* a record whose acceptance was answered is never given away again;
+* a record belongs to one member at a time: to another only after its lock ran out, or it was given back;
+* what a member is told of earlier deliveries is what the leader, or the share coordinator, knew of; none is told of
+  more than the limit;
+* nothing is acknowledged that the member did not have;
+* when all is well again, each record of the log is accepted, given up by a member, or was delivered as often as it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.acquiring import Demand, Fetched, Span
+from penstock.sharing.in_flight import RecordState
+from penstock.sharing.share_partition import (
+    ACCEPT,
+    GAP,
+    REJECT,
+    RELEASE,
+    RENEW,
+    Acknowledgement,
+    SharePartition,
+    ShareSettings,
+    StateBatch,
+    Write,
+    Written,
+)
+
+LOCK_MS = 1_000
+TROUBLE_MS = 20_000
+HEALING_MS = 400_000
+MEMBERS = ("ann", "bob", "cid")
+
+
+class InvariantError(AssertionError):
+    pass
+
+
+class Store:
+    """The share coordinator: of each record the state that was written last, and who may write."""
+
+    def __init__(self) -> None:
+        self.leader_epoch = 0
+        self.start_offset = 0
+        self.records: dict[int, tuple[int, RecordState]] = {}
+
+    def read(self, leader_epoch: int) -> Written:
+        self.leader_epoch = leader_epoch
+        batches = [StateBatch(offset, offset, state, count) for offset, (count, state) in sorted(self.records.items())]
+        return Written(self.start_offset, 0, [it for it in batches if it.first >= self.start_offset])
+
+    def write(self, leader_epoch: int, write: Write) -> bool:
+        if leader_epoch < self.leader_epoch:
+            return False
+        self.start_offset = max(self.start_offset, write.start_offset)
+        for batch in write.batches:
+            for offset in range(batch.first, batch.last + 1):
+                self.records[offset] = (batch.delivery_count, batch.state)
+        self.records = {offset: it for offset, it in self.records.items() if offset >= self.start_offset}
+        return True
+
+
+class Leader:
+    """One term. `clock_ms` is how far its clock is ahead of the world's."""
+
+    def __init__(self, epoch: int, partition: SharePartition, known: dict[int, int]) -> None:
+        self.epoch = epoch
+        self.partition = partition
+        self.counts = known
+        """How often each record was delivered, as far as this leader can know."""
+        self.holders: dict[int, tuple[str, int]] = {}
+        """Who has which record, until when by the leader's clock."""
+        self.clock_ms = 0
+        self.last_write = 0
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now_ms = 0
+        self.calm = False
+        self.events: list[tuple[int, int, Callable[[], None]]] = []
+        self.number = 0
+        self.log: list[Span] = []
+        self.log_start = 0
+        self.log_end = 0
+        self.store = Store()
+        self.settings = ShareSettings(LOCK_MS, self.random.choice([2, 3, 5]), self.random.choice([20, 60]))
+        self.accepted: set[int] = set()
+        """Acknowledged, and the member has the answer."""
+        self.finished: set[int] = set()
+        """Of these nobody needs to hear again: said so by a member, delivered as often as may be, gone from the log."""
+        self.held: dict[str, list[int]] = {member: [] for member in MEMBERS}
+        self.trace: list[str] = []
+        self.leaders = 0
+        self.deliveries = 0
+        self.leader = self.lead()
+
+    # the machinery
+
+    def note(self, line: str) -> None:
+        self.trace.append(f"{self.now_ms} {line}")
+
+    def later(self, delay_ms: int, call: Callable[[], None]) -> None:
+        self.number += 1
+        heappush(self.events, (self.now_ms + delay_ms, self.number, call))
+
+    def run_until(self, end_ms: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        while self.events and self.events[0][0] <= end_ms and not is_over():
+            self.now_ms, _, call = heappop(self.events)
+            call()
+            self.check_partition()
+
+    # the leader
+
+    def lead(self) -> Leader:
+        """Another one: it knows what was written down."""
+        self.leaders += 1
+        partition = SharePartition(self.settings)
+        partition.load()
+        known = {offset: count for offset, (count, _) in self.store.records.items()}
+        partition.loaded(self.store.read(self.leaders), 0)
+        if self.log_start > partition.start_offset:
+            partition.log_begins_at(self.log_start)
+        self.note(f"leader {self.leaders} begins at {partition.start_offset}")
+        return Leader(self.leaders, partition, known)
+
+    def change_leader(self) -> None:
+        self.leader.partition.fence()
+        self.leader = self.lead()
+        for member in MEMBERS:  # what they had they may still say, to a leader that does not know of it
+            if self.random.random() < 0.5:
+                self.held[member].clear()
+
+    @property
+    def clock_ms(self) -> int:
+        return self.now_ms + self.leader.clock_ms
+
+    def expire(self) -> None:
+        leader = self.leader
+        now_ms = self.clock_ms
+        write = leader.partition.expire(now_ms)
+        for offset, (_, until_ms) in list(leader.holders.items()):
+            if until_ms <= now_ms:
+                del leader.holders[offset]
+        if write is not None:
+            self.send(write, lambda done: None)
+
+    def send(self, write: Write, told: Callable[[bool], None]) -> None:
+        """Have it written down; it may come late, not at all, or its answer may be lost."""
+        leader, random = self.leader, self.random
+        goes_wrong = "" if self.calm else random.choices(["", "lost", "unanswered"], [8, 1, 1])[0]
+        delay_ms = random.randrange(1, 20) if self.calm else random.choice([1, 5, 50, 1_500])
+        self.note(f"write {write} {goes_wrong}")
+
+        def arrive() -> None:
+            is_written = goes_wrong != "lost" and self.store.write(leader.epoch, write)
+            if goes_wrong == "unanswered":
+                is_written = False
+            leader.partition.written(write.write_id, is_written=is_written, now_ms=self.now_ms + leader.clock_ms)
+            told(is_written)
+
+        # The writes of a leader come one after the other, as they were sent.
+        leader.last_write = max(leader.last_write, self.now_ms + delay_ms)
+        self.later(leader.last_write - self.now_ms, arrive)
+
+    # members
+
+    def take(self, member: str) -> None:
+        partition = self.leader.partition
+        if not partition.can_acquire:
+            return
+        offset = max(partition.next_fetch_offset, self.log_start)
+        if partition.next_fetch_offset < self.log_start:
+            partition.log_begins_at(self.log_start)
+        batches = [span for span in self.log if span[1] >= offset][: self.random.randrange(1, 4)]
+        if not batches:
+            return
+        is_exact = self.random.random() < 0.4
+        demand = Demand(member, self.random.choice([1, 3, 10]), self.random.choice([2, 10]), is_exact)
+        acquired = partition.acquire(demand, Fetched(offset, batches), self.clock_ms)
+        self.note(f"{member} takes {acquired} of {batches} from {offset}")
+        if is_exact and sum(last - first + 1 for first, last, _ in acquired) > demand.max_records:
+            raise InvariantError(f"{member} asked for {demand.max_records} and has {acquired}")
+        for first, last, count in acquired:
+            for record in range(first, last + 1):
+                self.delivered(member, record, count)
+
+    def delivered(self, member: str, record: int, count: int) -> None:
+        leader = self.leader
+        self.deliveries += 1
+        if record in self.accepted:
+            raise InvariantError(f"record {record} was accepted, and {member} gets it again")
+        holder = leader.holders.get(record)
+        if holder is not None:
+            raise InvariantError(f"{holder[0]} has record {record} until {holder[1]}, and {member} gets it")
+        before = leader.counts.get(record, 0)
+        if count != before + 1:
+            raise InvariantError(f"record {record} is delivered for the {before + 1}th time, {member} hears of {count}")
+        if count > self.settings.delivery_count_limit:
+            raise InvariantError(f"record {record} is delivered {count} times")
+        leader.counts[record] = count
+        leader.holders[record] = (member, self.clock_ms + LOCK_MS)
+        if count == self.settings.delivery_count_limit:
+            self.finished.add(record)
+        if record not in self.held[member]:
+            self.held[member].append(record)
+
+    def say(self, member: str) -> None:
+        """Something of what it has; or of what it had once."""
+        held = self.held[member]
+        if not held:
+            return
+        held.sort()
+        at = self.random.randrange(len(held))
+        some = held[at : at + self.random.randrange(1, 8)]
+        spans = [(some[0], some[0])]
+        for record in some[1:]:
+            if record == spans[-1][1] + 1:
+                spans[-1] = (spans[-1][0], record)
+            else:
+                spans.append((record, record))
+        kinds = [ACCEPT] if self.calm else [ACCEPT, ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, GAP]
+        kind = self.random.choice(kinds)
+        self.acknowledge(member, [Acknowledgement(first, last, [kind]) for first, last in spans], kind)
+
+    def acknowledge(self, member: str, given: list[Acknowledgement], kind: int) -> None:
+        leader, now_ms = self.leader, self.clock_ms
+        records = [record for it in given for record in range(it.first, it.last + 1)]
+        begin = leader.partition.start_offset
+        known = [it for it in records if it >= begin and (it in leader.holders or self.exists(it))]
+        try:
+            write = leader.partition.acknowledge(member, given, now_ms)
+        except KafkaError as error:
+            self.note(f"{member} says {kind} of {records}: {error}")
+            if error.code not in (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST):
+                raise
+            self.held[member] = [record for record in self.held[member] if record not in records]
+            return
+        self.note(f"{member} says {kind} of {records}: {write}")
+        for record in known:
+            holder = leader.holders.get(record)
+            if holder is None or holder[0] != member or holder[1] <= now_ms:
+                raise InvariantError(f"{member} acknowledged record {record}, which it does not have")
+        if kind == RENEW:
+            leader.holders |= dict.fromkeys(known, (member, now_ms + LOCK_MS))
+            return
+        self.held[member] = [record for record in self.held[member] if record not in records]
+        until = {record: leader.holders.pop(record) for record in known}
+        if write is not None:
+            self.send(write, partial(self.told, leader, kind, until))
+
+    def told(self, leader: Leader, kind: int, until: dict[int, tuple[str, int]], is_written: bool) -> None:
+        """The answer to an acknowledgement. What failed may be written down all the same: then nobody gets it again."""
+        if kind != RELEASE:
+            self.finished.update(until)
+        if is_written and kind == ACCEPT:
+            self.accepted.update(until)
+        if not is_written:
+            now_ms, start_offset = self.now_ms + leader.clock_ms, leader.partition.start_offset
+            for record, holder in until.items():
+                if holder[1] > now_ms and record >= start_offset:
+                    leader.holders[record] = holder
+
+    def leave(self, member: str) -> None:
+        leader = self.leader
+        write = leader.partition.release(member)
+        mine = [record for record, holder in leader.holders.items() if holder[0] == member]
+        self.note(f"{member} leaves: {write}")
+        self.held[member].clear()
+        for record in mine:
+            del leader.holders[record]
+        if write is not None:
+            self.send(write, lambda done: None)
+
+    # the log
+
+    def exists(self, record: int) -> bool:
+        return any(first <= record <= last for first, last in self.log)
+
+    def append(self) -> None:
+        count = self.random.randrange(1, 12)
+        self.log.append((self.log_end, self.log_end + count - 1))
+        self.log_end += count
+
+    def compact(self) -> None:
+        """Take away a batch that nobody has, so that there is a hole."""
+        free = [span for span in self.log[:-1] if not any(span[0] <= it <= span[1] for it in self.leader.holders)]
+        if free:
+            span = self.random.choice(free)
+            self.log.remove(span)
+            self.finished.update(range(span[0], span[1] + 1))
+            self.note(f"{span} is compacted away")
+
+    def cut(self) -> None:
+        if self.log:
+            first, last = self.log[0]
+            self.log_start = self.random.randrange(max(first, self.log_start), last + 2)
+            self.finished.update(range(self.log_start))
+            self.log = [span for span in self.log if span[1] >= self.log_start]
+            self.leader.partition.log_begins_at(self.log_start)
+            self.leader.holders = {it: who for it, who in self.leader.holders.items() if it >= self.log_start}
+            self.note(f"the log begins at {self.log_start}")
+
+    # what always holds
+
+    def check_partition(self) -> None:
+        partition = self.leader.partition
+        runs = list(partition.flight.runs())
+        offset = partition.start_offset
+        for run in runs:
+            if run.first < offset or run.last < run.first:
+                raise InvariantError(f"{run} lies before {offset}: {runs}")
+            offset = run.last + 1
+        if offset > partition.next_offset:
+            raise InvariantError(f"{runs[-1]} lies behind the end at {partition.next_offset}")
+        finished = sum(len(run) for run in runs if run.state.is_terminal)
+        if finished != partition.delivery_complete_count:
+            raise InvariantError(f"{finished} are finished, not {partition.delivery_complete_count}")
+        available = min((run.first for run in runs if run.is_available), default=partition.next_offset)
+        if partition.next_fetch_offset != available:
+            raise InvariantError(f"the first that is free is {available}, not {partition.next_fetch_offset}")
+        locked = [run.locked_until_ms for run in runs if run.state is RecordState.ACQUIRED]
+        if locked and min(locked) < partition.next_expiry_ms:
+            raise InvariantError(f"a lock runs out at {min(locked)}, before {partition.next_expiry_ms}")
+        if runs and runs[0].is_finished and not partition.is_writing:
+            raise InvariantError(f"it begins with {runs[0]}, which is finished")

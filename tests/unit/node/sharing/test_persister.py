@@ -1,0 +1,168 @@
+"""How leaders have share coordinators write: what goes together, what is asked again, and what is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from uuid import UUID
+
+import pytest
+from tests.unit.node.contexts import broker_context, node_context
+from tests.unit.node.sharing.stand_in import COORDINATOR, STATES_ID, StandIn, standing_in
+
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import PartitionRecord, TopicRecord
+from penstock.node.controlling.commands import NoController
+from penstock.node.coordinators.errands import Errands
+from penstock.node.sharing import persister as module
+from penstock.node.sharing.persister import Epochs, Persister
+from penstock.protocol.address import Address
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import SHARE_GROUP_STATE
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
+from penstock.sharing.in_flight import RecordState
+from penstock.sharing.keys import ShareKey
+from penstock.sharing.share_partition import StateBatch, Write, Written
+
+TOPIC_ID = UUID(int=7)
+KEY = ShareKey("g", TOPIC_ID, 0)
+EPOCHS = Epochs(leader_epoch=3, state_epoch=5)
+
+
+def write(number: int, *, start_offset: int = 0) -> Write:
+    return Write(number, start_offset, number, [StateBatch(number, number, RecordState.ACKNOWLEDGED, 1)])
+
+
+class Asking:
+    def __init__(self, stand_in: StandIn, *, has_topic: bool = True) -> None:
+        self.stand_in = stand_in
+        image = ClusterImage("test")
+        if has_topic:
+            image.apply(TopicRecord(name=SHARE_GROUP_STATE, topic_id=STATES_ID))
+            who = [COORDINATOR]
+            image.apply(PartitionRecord(partition_id=0, topic_id=STATES_ID, replicas=who, isr=who, leader=COORDINATOR))
+        context = broker_context(node_context(BrokerConfig.embedded({}), image), NoController())
+        self.errands = Errands(context, stand_in.connect)
+        self.persister = Persister(1, image, self.errands, Random(1))
+
+    async def stop(self) -> None:
+        await self.persister.stop()
+        await self.errands.stop()
+
+    @property
+    def requests(self) -> list[WriteShareGroupStateRequest]:
+        return [it for it in self.stand_in.asked if isinstance(it, WriteShareGroupStateRequest)]
+
+
+@pytest.fixture
+async def asking(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asking]:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.0)
+    async with standing_in() as stand_in:
+        made = Asking(stand_in)
+        yield made
+        await made.stop()
+
+
+async def test_what_is_due_in_one_turn_goes_together_by_group(asking: Asking) -> None:
+    keys = [KEY, ShareKey("g", TOPIC_ID, 1), ShareKey("h", TOPIC_ID, 0)]
+    await asyncio.gather(*(asking.persister.write(key, EPOCHS, write(number)) for number, key in enumerate(keys)))
+    assert [(it.group_id, len(it.topics[0].partitions)) for it in asking.requests] == [("g", 2), ("h", 1)]
+    assert asking.stand_in.connected == [COORDINATOR], "one connection is enough"
+
+
+async def test_a_partition_has_one_write_under_way_and_the_rest_goes_with_the_next(asking: Asking) -> None:
+    stand_in = asking.stand_in
+    stand_in.held.clear()
+    first = asking.persister.write(KEY, EPOCHS, write(1))
+    while not stand_in.asked:
+        await asyncio.sleep(0)
+    others = [asking.persister.write(KEY, EPOCHS, write(number, start_offset=number)) for number in (2, 3)]
+    stand_in.held.set()
+    await asyncio.gather(first, *others)
+    assert [[batch.first_offset for batch in it.state_batches] for it in stand_in.written] == [[1], [2, 3]]
+    assert (stand_in.written[-1].start_offset, stand_in.written[-1].delivery_complete_count) == (3, 3)
+
+
+async def test_a_leaders_writes_do_not_go_with_those_of_its_next_term(asking: Asking) -> None:
+    later = Epochs(leader_epoch=4, state_epoch=5)
+    writes = [asking.persister.write(KEY, epochs, write(1)) for epochs in (EPOCHS, EPOCHS, later)]
+    await asyncio.gather(*writes)
+    assert [(it.leader_epoch, len(it.state_batches)) for it in asking.stand_in.written] == [(3, 2), (4, 1)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
+)
+async def test_what_passes_is_asked_again(asking: Asking, code: ErrorCode) -> None:
+    asking.stand_in.refusals += [code, code]
+    await asking.persister.write(KEY, EPOCHS, write(1))
+    assert len(asking.requests) == 3
+    asking.stand_in.refusals += [code]
+    assert await asking.persister.read(KEY, 3) == Written(0, 5, [StateBatch(1, 1, RecordState.ACKNOWLEDGED, 1)])
+
+
+async def test_it_is_not_asked_for_ever(asking: Asking) -> None:
+    asking.stand_in.refusals += [ErrorCode.NOT_COORDINATOR] * module.ATTEMPTS
+    with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+        await asking.persister.write(KEY, EPOCHS, write(1))
+    assert len(asking.requests) == module.ATTEMPTS
+    await asking.persister.write(KEY, EPOCHS, write(2))
+    asking.stand_in.refusals += [ErrorCode.NOT_COORDINATOR] * module.ATTEMPTS
+    with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+        await asking.persister.read(KEY, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_what_others_are_told(asking: Asking, code: ErrorCode, told: ErrorCode) -> None:
+    asking.stand_in.refusals += [code, code]
+    for asked in (asking.persister.write(KEY, EPOCHS, write(1)), asking.persister.read(KEY, 3)):
+        with pytest.raises(KafkaError) as refused:
+            await asked
+        assert refused.value.code == told
+
+
+async def test_a_coordinator_that_cannot_be_reached(asking: Asking) -> None:
+    address, asking.stand_in.address = asking.stand_in.address, Address("127.0.0.1", 1)
+    written = asking.persister.write(KEY, EPOCHS, write(1))
+    while not asking.stand_in.connected:
+        await asyncio.sleep(0)
+    asking.stand_in.address = address
+    await written
+    assert asking.stand_in.written
+
+
+async def test_the_first_question_has_the_topic_made() -> None:
+    async with standing_in() as stand_in:
+        asking = Asking(stand_in, has_topic=False)
+        await asyncio.gather(
+            asking.persister.write(KEY, EPOCHS, write(1)), asking.persister.write(KEY, EPOCHS, write(2))
+        )
+        (asked,) = (it for it in stand_in.asked if isinstance(it, FindCoordinatorRequest))
+        assert (asked.key_type, asked.coordinator_keys) == (2, [KEY.text])
+        assert stand_in.connected == [1, COORDINATOR]
+        await asking.stop()
+
+
+async def test_who_stops_leaves_nothing_behind(asking: Asking) -> None:
+    asking.stand_in.held.clear()
+    written = asking.persister.write(KEY, EPOCHS, write(1))
+    while not asking.stand_in.asked:
+        await asyncio.sleep(0)
+    await asking.persister.stop()
+    assert not asking.persister._senders
+    asking.stand_in.held.set()
+    with pytest.raises(KafkaError, match="this broker stops"):
+        await written

@@ -1,0 +1,276 @@
+"""ShareFetch and ShareAcknowledge, as members ask them of a leader."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.unit.log.transactions import ended, verified, written
+from tests.unit.node.on_disk import PEER, batch, produce_request
+from tests.unit.node.sharing.member import (
+    ACCEPT,
+    EARLIEST,
+    PEER_TOPIC,
+    RELEASE,
+    RENEW,
+    Member,
+    acquired,
+    until,
+    values,
+    waits,
+)
+from tests.unit.node.sharing.stand_in import sharing_node
+
+from penstock.log.validation import COORDINATOR
+from penstock.node.api.share_groups.share_fetch import share_fetch as handler
+from penstock.node.serving.access import READ_TOPIC, Authorizer, Right
+from penstock.node.serving.dispatch import Dispatcher
+from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.session import Session
+from penstock.protocol.control.records import ControlType
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import share_fetch
+from penstock.protocol.requests.api import ApiKey
+from penstock.sharing.share_partition import Status
+
+
+async def test_who_accepts_within_a_fetch_gets_the_next_with_the_answer(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        ann = Member(node)
+        await ann.acquire()
+        node.produce(b"b")
+        data = await ann.fetch((0, 0, [ACCEPT]))
+        assert (acquired(data), values(data)) == ([(1, 1, 1)], [b"b"])
+        assert data is not None
+        assert data.acknowledge_error_code == ErrorCode.NONE
+        assert stand_in.batches == {0: (2, 1)}
+
+
+async def test_a_member_waits_for_records(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        waiting = asyncio.ensure_future(ann.fetch())
+        await until(lambda: waits(node))
+        node.produce(b"a")
+        assert acquired(await waiting) == [(0, 0, 1)]
+
+
+async def test_a_member_waits_for_what_another_has(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        node.produce(b"a", b"b")
+        ann, bob = Member(node), Member(node, "bob")
+        assert await ann.acquire() == [(0, 1, 1)]
+        waiting = asyncio.ensure_future(bob.fetch())
+        await until(lambda: waits(node))
+        await ann.acknowledge((0, 0, [ACCEPT]), (1, 1, [RELEASE]))
+        assert acquired(await waiting) == [(1, 1, 2)]
+
+
+async def test_one_that_does_not_wait_gets_nothing(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        first = await ann.fetch(max_wait_ms=0)
+        assert first is not None, "a partition that is new in the session is named"
+        assert first.acquired_records == []
+        assert await ann.fetch(max_wait_ms=0) is None
+
+
+async def test_a_lock_that_runs_out_wakes_who_waits(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.broker.config.group_share_min_record_lock_duration_ms = 1
+        node.broker.config.group_share_record_lock_duration_ms = 20
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        ann, bob = Member(node), Member(node, "bob")
+        await ann.acquire()
+        assert await bob.acquire() == [(0, 0, 2)]
+        assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.INVALID_RECORD_STATE
+        assert await bob.acknowledge((0, 0, [ACCEPT])) == ErrorCode.NONE
+        assert stand_in.batches == {0: (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "named"),
+    [
+        ((5, 4, [ACCEPT]), 2, {}),
+        ((0, 1, []), 2, {}),
+        ((0, 4, [ACCEPT, ACCEPT]), 2, {}),
+        ((0, 0, [5]), 2, {}),
+        ((0, 0, [-1]), 2, {}),
+        ((0, 0, [RENEW]), 2, {}),
+        ((0, 0, [RENEW]), 1, {}),
+        ((0, 2**63 - 1, [ACCEPT]), 2, {}),
+    ],
+)
+async def test_what_cannot_be_said(
+    tmp_path: Path, said: tuple[int, int, list[int]], version: int, named: dict[str, Any]
+) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a", b"b")
+        ann = Member(node)
+        await ann.acquire()
+        answer = await ann.ask(ann.fetch_request(said, max_wait_ms=0), version)
+        (data,) = answer.responses[0].partitions
+        assert (data.error_code, data.acknowledge_error_code) == (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+        assert not stand_in.written
+
+
+async def test_locks_are_renewed_by_a_request_that_fetches_nothing(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        ann = Member(node)
+        await ann.acquire()
+        node.produce(b"b")
+        wrong = await ann.ask(ann.fetch_request((0, 0, [RENEW]), is_renew_ack=True))
+        assert wrong.error_code == ErrorCode.INVALID_REQUEST
+        assert "maxWaitMs" in (wrong.error_message or "")
+        nothing = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+        data = await ann.fetch((0, 0, [RENEW]), is_renew_ack=True, **nothing)
+        assert data is not None
+        assert (data.acknowledge_error_code, data.acquired_records) == (ErrorCode.NONE, [])
+        assert not stand_in.written
+
+
+async def test_a_topic_that_is_not_there(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        topics = [share_fetch.FetchTopic(topic_id=PEER_TOPIC, partitions=[share_fetch.FetchPartition()])]
+        data = await ann.fetch(topics=topics)
+        assert data is not None
+        assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        forgotten = [share_fetch.ForgottenTopic(topic_id=PEER_TOPIC, partitions=[0])]
+        assert await ann.fetch(topics=[], forgotten_topics_data=forgotten, max_wait_ms=0) is None
+
+
+async def test_not_one_record_more(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        node.produce(*(b"%d" % number for number in range(10)))
+        ann = Member(node)
+        assert await ann.acquire(max_records=3, share_acquire_mode=1) == [(0, 2, 1)]
+        assert await ann.acquire(max_records=3) == [(3, 9, 1)]
+
+
+async def test_the_answer_has_the_batches_of_what_is_acquired_alone(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        for value in (b"a", b"b", b"c", b"d"):
+            node.produce(value)
+        ann, bob = Member(node), Member(node, "bob")
+        assert values(await ann.fetch(max_records=3)) == [b"a", b"b", b"c"]
+        await ann.acknowledge((1, 1, [RELEASE]))
+        data = await bob.fetch(max_records=1)
+        assert (acquired(data), values(data)) == ([(1, 1, 2)], [b"b"])
+
+
+async def test_the_log_begins_later_than_what_is_written(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        stand_in.start_offset = 0
+        for value in (b"a", b"b", b"c"):
+            node.produce(value)
+        node.partition().delete_before(2)
+        assert await Member(node).acquire() == [(2, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("latest", 2), ("earliest", 0), ("by_duration:PT1H", 1), ("by_duration:PT1S", 2)]
+)
+async def test_where_a_group_begins(tmp_path: Path, said: str, expected: int) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST.replace(value=said))
+        node.produce(b"a")
+        node.now_ms += 2 * 3_600_000
+        node.ask(produce_request(batch(b"b", timestamp_ms=node.now_ms)), 9)
+        node.now_ms += 60_000
+        await Member(node).fetch(max_wait_ms=0)
+        (shared,) = node.broker.sharing._led.values()
+        await until(lambda: shared.machine.status is Status.ACTIVE)
+        assert shared.machine.start_offset == expected
+
+
+async def test_settings_of_a_group(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        for name, value in (
+            ("share.delivery.count.limit", "2"),
+            ("share.partition.max.record.locks", "100"),
+            ("share.record.lock.duration.ms", "1"),
+        ):
+            node.commit(EARLIEST.replace(name=name, value=value))
+        node.commit(EARLIEST)
+        node.produce(*[b"x"] * 100)
+        node.produce(b"y")
+        ann = Member(node)
+        answer = await ann.ask(ann.fetch_request())
+        assert answer.acquisition_lock_timeout_ms == 15_000, "not less than group.share.min.record.lock.duration.ms"
+        assert acquired(answer.responses[0].partitions[0]) == [(0, 99, 1)]
+        assert await ann.acquire(max_wait_ms=0) == [], "as many are locked as may be"
+        await ann.acknowledge((0, 99, [RELEASE]))
+        assert await ann.acquire() == [(0, 99, 2)]
+        await ann.acknowledge((0, 99, [RELEASE]))
+        assert await ann.acquire() == [(100, 100, 1)], "the others were delivered as often as they may be"
+
+
+class NoTopics(Authorizer):
+    """Lets nobody read a topic."""
+
+    def has(self, session: Session, right: Right, name: str | None) -> bool:
+        return right != READ_TOPIC
+
+
+async def test_who_may_not_read_the_topic(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        ann = Member(node)
+        await ann.acquire()
+        node.broker.authorizer = NoTopics()
+        node.dispatcher = Dispatcher(node.broker)
+        data = await ann.fetch((0, 0, [ACCEPT]))
+        assert data is not None
+        assert data.error_code == data.acknowledge_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not stand_in.written
+
+
+async def test_a_client_that_owes_for_what_it_had_gets_no_records(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        ann = Member(node)
+        await ann.acquire()
+        node.produce(b"b")
+        charge = cast("Any", SimpleNamespace(fetch_owed_ms=lambda: 70))
+        context = RequestContext(ApiKey.SHARE_FETCH, 2, 1, "c", PEER, charge=charge)
+        answer = await cast("Any", handler(node.broker, context, ann.fetch_request((0, 0, [ACCEPT]))))
+        assert (answer.throttle_time_ms, answer.responses[0].partitions[0].acquired_records) == (70, [])
+        assert stand_in.batches == {0: (2, 1)}, "what it says is done all the same"
+
+
+async def test_records_of_an_aborted_transaction_are_finished(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        node.commit(EARLIEST.replace(name="share.isolation.level", value="read_committed"))
+
+        def append(batch: memoryview) -> None:
+            verified(node.partition().log, batch)
+            node.partition().append(batch, acks=-1, now_ms=node.now_ms, origin=COORDINATOR)
+
+        append(written(7, 0, value=b"a"))
+        append(written(8, 0, value=b"b"))
+        ann = Member(node)
+        await ann.fetch(max_wait_ms=0)
+        waiting = asyncio.ensure_future(ann.fetch())
+        await until(lambda: waits(node))
+        append(ended(7, ControlType.ABORT))
+        append(ended(8, ControlType.COMMIT))
+        data = await waiting
+        assert acquired(data) == [(1, 3, 1)]
+        assert values(data)[0] == b"b"

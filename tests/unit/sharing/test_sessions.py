@@ -1,0 +1,65 @@
+"""Share sessions: their epochs, how many there are, and what ends them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.sessions import FINAL_EPOCH, LAST_EPOCH, SessionKey, ShareSessions, TopicPartition
+
+ANN, BOB = SessionKey("g", "ann"), SessionKey("g", "bob")
+PLACES = [TopicPartition(UUID(int=1), number) for number in range(3)]
+
+
+def refusal(sessions: ShareSessions, key: SessionKey, epoch: int) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        sessions.at(key, epoch)
+    return refused.value.code
+
+
+def test_each_request_is_one_further() -> None:
+    sessions = ShareSessions(10)
+    session = sessions.open(ANN, 1)
+    assert refusal(sessions, ANN, 2) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert sessions.at(ANN, 1) is session
+    assert sessions.at(ANN, 2).epoch == 3
+    assert sessions.at(ANN, FINAL_EPOCH).epoch == 3, "the last request may come at any time"
+    assert refusal(sessions, BOB, 1) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    session.epoch = LAST_EPOCH
+    assert sessions.at(ANN, LAST_EPOCH).epoch == 1
+
+
+def test_one_that_begins_again_takes_no_room() -> None:
+    sessions = ShareSessions(1)
+    former = sessions.open(ANN, 1)
+    session = sessions.open(ANN, 2)
+    assert (sessions.is_open(former), sessions.is_open(session), len(sessions)) == (False, True, 1)
+    with pytest.raises(KafkaError, match=r"group\.share\.max\.share\.sessions"):
+        sessions.open(BOB, 2)
+    assert sessions.on_connection(1) == []
+    assert sessions.on_connection(2) == [ANN]
+
+
+def test_a_group_has_members_until_the_last_has_gone() -> None:
+    sessions = ShareSessions(10)
+    sessions.open(ANN, 1)
+    sessions.open(BOB, 1)
+    assert sessions.on_connection(1) == [ANN, BOB]
+    sessions.close(ANN)
+    assert sessions.close(ANN) is None
+    assert sessions.has_members("g")
+    sessions.close(BOB)
+    assert not sessions.has_members("g")
+    assert sessions.on_connection(1) == []
+
+
+def test_another_partition_is_first_each_time() -> None:
+    sessions = ShareSessions(10)
+    session = sessions.open(ANN, 1)
+    session.partitions |= dict.fromkeys(PLACES, True)
+    firsts = [sessions.at(ANN, epoch).rotated()[0] for epoch in range(1, 4)]
+    assert sorted(firsts) == PLACES
+    session.partitions.clear()
+    assert session.rotated() == []
