@@ -4,9 +4,10 @@ Each event takes `now_ms` and returns the effects. A request is about some share
 it rests on is committed, with as many results in the same order: each has an error of its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
+from uuid import UUID
 
 from penstock.coordinator.effects import Effect, Token
 from penstock.coordinator.group.write_errors import group_write_error
@@ -31,6 +32,11 @@ from penstock.protocol.messages import (
     read_share_group_state_summary,
     write_share_group_state,
 )
+
+FINISHED: Final = (2, 4)
+"""Acknowledged and archived."""
+STATES_AT_ONCE: Final = 200
+"""That are looked up before others have their turn."""
 
 DataT = TypeVar("DataT")
 ResultT = TypeVar("ResultT")
@@ -76,6 +82,21 @@ class ShareShard(PartitionMachine[ShareRecord]):
 
     def describe(self) -> str:
         return f"{len(self._table.image.states)} share partitions"
+
+    def positions(self, topic: str, topic_id: UUID) -> Iterator[dict[str, dict[int, int]]]:
+        """Where share groups are in a topic, as `GroupShard.positions`: all before a start offset is finished with."""
+        keys = [key for key in self._table.image.states if key.topic_id == topic_id]
+        for start in range(0, len(keys), STATES_AT_ONCE):
+            found: dict[str, dict[int, int]] = {}
+            ahead: dict[SharePartitionKey, list[ShareState | None]] = {}
+            for record, before in self._table.uncommitted():
+                ahead.setdefault(record.key, []).append(before)
+            for key in keys[start : start + STATES_AT_ONCE]:
+                offsets = found.setdefault(key.group_id, {})
+                known = [self._table.image.states.get(key), *ahead.get(key, ())]
+                if all(state is not None and state.start_offset != UNKNOWN_OFFSET for state in known):
+                    offsets[key.partition] = min(_finished_to(state) for state in known if state is not None)
+            yield found
 
     def states(self) -> dict[SharePartitionKey, ShareState]:
         """As decided, for tests and diagnosis. Read only."""
@@ -209,3 +230,13 @@ def _summary(partition: int, state: ShareState | None) -> read_share_group_state
         start_offset=state.start_offset,
         delivery_complete_count=state.delivery_complete_count,
     )
+
+
+def _finished_to(state: ShareState) -> int:
+    """A start offset moves with the next write: what is finished with behind it counts as well."""
+    position = state.start_offset
+    for batch in sorted(state.batches, key=lambda batch: batch.first_offset):
+        if batch.first_offset > position or batch.delivery_state not in FINISHED:
+            break
+        position = max(position, batch.last_offset + 1)
+    return position

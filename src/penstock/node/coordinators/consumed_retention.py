@@ -19,13 +19,13 @@ from penstock.node.environment.event_loop import steady_clock
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.internal_topics import CONSUMER_OFFSETS
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from penstock.protocol.requests.own_apis import CommittedPositionsRequest, CommittedPositionsResponse
 from penstock.replication.consumed import Answer, Consumption, Positions, Question, Shard, new_start
 
 logger = logging.getLogger(__name__)
 
-COORDINATORS: Final = {CONSUMER_OFFSETS: 0}
+COORDINATORS: Final = {CONSUMER_OFFSETS: 0, SHARE_GROUP_STATE: 2}
 """By the topic on which they live, the type of the keys of all coordinators that know what groups have consumed."""
 
 
