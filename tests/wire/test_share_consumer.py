@@ -1,0 +1,91 @@
+"""Our consumer of share groups against a node: records are shared out, come again when released, and go when rejected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.wire.test_cli import ask, penstock
+
+from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
+from penstock.client.producer import Producer
+from penstock.client.settings import ShareConsumerSettings
+from penstock.client.share import ShareConsumer
+from penstock.client.share.acknowledgements import AcknowledgeType
+from penstock.client.share.records import SharedRecord
+from penstock.client.values import EARLIEST, TopicPartition
+from penstock.testing import Cluster
+
+COUNT = 300
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A node that serves share groups and looks after retention often."""
+    with Cluster(
+        config={
+            "log.retention.check.interval.ms": "200",
+            "group.share.heartbeat.interval.ms": "500",
+            "group.share.min.heartbeat.interval.ms": "500",
+        }
+    ) as cluster:
+        address = cluster.bootstrap_servers
+        penstock("features", "upgrade", "--feature", "share.version=1", "--bootstrap-server", address)
+        yield address
+
+
+async def jobs(address: str, topic: str, count: int) -> None:
+    async with Admin(address) as admin:
+        await admin.topics.create(NewTopic(name=topic, partitions=2, configs={"retention.consumed": "true"}))
+    await asyncio.to_thread(
+        ask,
+        address, "configs", "--entity-type", "groups", "--entity-name", topic, "--alter",
+        "--add-config", "share.auto.offset.reset=earliest",
+    )  # fmt: skip
+    async with Producer(address) as producer:
+        for number in range(count):
+            await producer.send(topic, b"%d" % number)
+
+
+def member(address: str, topic: str, mode: str = "implicit") -> ShareConsumer:
+    return ShareConsumer(address, ShareConsumerSettings(group_id=topic, share_acknowledgement_mode=mode))
+
+
+async def polled(consumer: ShareConsumer, *, kind: AcknowledgeType | None = None) -> list[SharedRecord]:
+    while not (records := await consumer.poll(1_000)):
+        pass
+    for record in records if kind is not None else ():
+        assert kind is not None
+        consumer.acknowledge(record, kind)
+    return records
+
+
+async def test_two_get_each_record_once_and_what_is_finished_goes(address: str, topic: str) -> None:
+    await jobs(address, topic, COUNT)
+    seen: list[tuple[int, int]] = []
+    async with member(address, topic) as one, member(address, topic) as other:
+        await one.subscribe([topic])
+        await other.subscribe([topic])
+        while len(seen) < COUNT:
+            for each in (one, other):
+                seen += [(record.partition, record.offset) for record in await each.poll(100)]
+        for each in (one, other):
+            assert set((await each.commit_sync()).values()) <= {None}
+    assert len(set(seen)) == len(seen) == COUNT
+    async with Admin(address) as admin:
+        starts = dict.fromkeys((TopicPartition(topic, index) for index in (0, 1)), EARLIEST)
+        while sum(found.offset for found in (await admin.offsets(starts)).values()) < COUNT:
+            pass
+
+
+async def test_released_records_come_again_and_others_do_not(address: str, topic: str) -> None:
+    await jobs(address, topic, 1)
+    async with member(address, topic, "explicit") as consumer:
+        await consumer.subscribe([topic])
+        for count, kind in ((1, AcknowledgeType.RELEASE), (2, AcknowledgeType.RENEW), (2, AcknowledgeType.REJECT)):
+            (record,) = await polled(consumer, kind=kind)
+            assert (record.value, record.delivery_count) == (b"0", count)
+        assert set((await consumer.commit_sync()).values()) == {None}
+        assert await consumer.poll(300) == []
