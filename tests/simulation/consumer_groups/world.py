@@ -77,7 +77,7 @@ class World:
         )
         self.log: list[Append] = []
         self.under_way: list[Append] = []
-        self.truth: dict[str, Any] = {}
+        self.truth: dict[str, dict[str, Any]] = {"consumer": {}, "classic": {}}
         self.shard: GroupShard | None = None
         self.waiting: dict[object, Answered] = {}
         self.clients: list[Any] = []
@@ -195,7 +195,7 @@ class World:
             version = key_version_of(key)
             assert version in KEYS
             record: KindRecord = decode_record(version, key, value)
-            record.apply_to(self.truth)
+            record.apply_to(self.truth[record.kind])
         self._check_owners()
 
     def _send(self, shard: GroupShard, errand: Errand) -> None:
@@ -259,7 +259,7 @@ class World:
     # -- what must hold -----------------------------------------------------------------------------------------------
 
     def state(self) -> ConsumerState | None:
-        found = self.truth.get(GROUP)
+        found = self.truth["consumer"].get(GROUP)
         return found if isinstance(found, ConsumerState) else None
 
     def _check_owners(self) -> None:

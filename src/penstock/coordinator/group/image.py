@@ -1,6 +1,7 @@
 """What the records of a partition of `__consumer_offsets` add up to: committed offsets, and what groups were last."""
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
@@ -86,6 +87,11 @@ class DecidedAhead(ABC):
 
     @property
     @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether nothing of it is decided."""
+
+    @property
+    @abstractmethod
     def is_gone(self) -> bool:
         """Whether nothing is left of it, decided or committed."""
 
@@ -95,15 +101,15 @@ class GroupImage(LogImage[AnyRecord]):
 
     def __init__(self) -> None:
         self.pending = PendingOffsets()
-        self.groups: dict[str, Any] = {}
-        """The last record of each group, or what its records add up to. Read only."""
+        self._kinds: dict[str, dict[str, Any]] = defaultdict(dict)
+        """By kind: the last record of each group, or what its records add up to."""
         self._offsets: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._readers: dict[str, dict[str, None]] = {}
         """Topic to the groups that have offsets in it."""
 
     def apply(self, record: AnyRecord) -> Any:
         if type(record) is not OffsetRecord:
-            return record.apply_to(self.groups) if isinstance(record, KindRecord) else None
+            return record.apply_to(self._kinds[record.kind]) if isinstance(record, KindRecord) else None
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)
         if partitions is None:
@@ -145,17 +151,27 @@ class GroupImage(LogImage[AnyRecord]):
                 if self.pending:
                     self.pending.overtake(record)
             elif isinstance(record, KindRecord):
-                record.count_in(self.groups)
+                record.count_in(self._kinds[record.kind])
             elif isinstance(record, PendingRecord):
                 self.pending.add(record)
 
     def all_is_committed(self) -> None:
         """What was read is in the log for good."""
-        for group_id, value in list(self.groups.items()):
-            if isinstance(value, DecidedAhead):
-                value.all_is_committed()
-                if value.is_gone:
-                    del self.groups[group_id]
+        for groups in self._kinds.values():
+            for group_id, value in list(groups.items()):
+                if isinstance(value, DecidedAhead):
+                    value.all_is_committed()
+                    if value.is_gone:
+                        del groups[group_id]
+
+    def of_kind(self, kind: str) -> Mapping[str, Any]:
+        """By group; also one of which nothing is left but what is committed. Read only."""
+        return self._kinds[kind]
+
+    def group(self, kind: str, group_id: str) -> Any:
+        """As it was decided; None if nothing says that there is a group of this name and kind. Read only."""
+        value = self._kinds[kind].get(group_id)
+        return None if isinstance(value, DecidedAhead) and value.is_empty else value
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Decided offsets, committed or not. Read only."""
@@ -163,10 +179,12 @@ class GroupImage(LogImage[AnyRecord]):
 
     def group_ids(self) -> list[str]:
         pending = (group_id for group_id, _, _ in self.pending.places())
-        return list(dict.fromkeys([*self.groups, *self._offsets, *pending]))
+        written = (group_id for groups in self._kinds.values() for group_id in groups)
+        return list(dict.fromkeys([*written, *self._offsets, *pending]))
 
     def is_known(self, group_id: str) -> bool:
-        return group_id in self.groups or group_id in self._offsets or self.pending.has_group(group_id)
+        is_written = any(self.group(kind, group_id) is not None for kind in self._kinds)
+        return is_written or group_id in self._offsets or self.pending.has_group(group_id)
 
     def topics(self) -> list[str]:
         """In which groups have offsets, or may get them when a transaction ends."""

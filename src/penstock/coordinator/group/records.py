@@ -163,10 +163,19 @@ class PendingRecord(Value):
 
 
 class KindRecord(Value):
-    """About a group, of whatever kind; `value` None takes it away, or a part of it."""
+    """About a group, of whatever kind; `value` None takes it away, or a part of it.
+
+    `groups` are those of its kind: records of two kinds about one group, which goes from one to the other, have other
+    keys, and know nothing of each other.
+    """
 
     group_id: str
     value: Any
+
+    @property
+    def kind(self) -> str:
+        """That of its group (`Group.kind`)."""
+        raise NotImplementedError
 
     def encode(self) -> KeyValue:
         raise NotImplementedError
@@ -187,6 +196,10 @@ class KindRecord(Value):
 class GroupRecord(KindRecord):
     """Is of the classic protocol: `value` is a `GroupMetadataValue`."""
 
+    @property
+    def kind(self) -> str:
+        return "classic"
+
     def encode(self) -> KeyValue:
         key = _VERSION.pack(GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=self.group_id), GROUP_KEY_VERSION)
         if self.value is None:
@@ -195,14 +208,10 @@ class GroupRecord(KindRecord):
         return key, _VERSION.pack(version) + encode(self.value, version)
 
     def apply_to(self, groups: dict[str, Any]) -> Any:
-        """A tombstone for a group of another kind takes nothing away."""
+        if self.value is None:
+            return groups.pop(self.group_id, None)
         before = groups.get(self.group_id)
-        if not isinstance(before, GroupMetadataValue):
-            before = None
-        if self.value is not None:
-            groups[self.group_id] = self.value
-        elif before is not None:
-            del groups[self.group_id]
+        groups[self.group_id] = self.value
         return before
 
     def count_in(self, groups: dict[str, Any]) -> None:

@@ -24,9 +24,7 @@ class GroupKind(Value):
     """What the groups themselves (`Group`) do not answer."""
 
     name: str
-    """`Group.kind` of its groups."""
-    persisted: type
-    """The class of their records' values."""
+    """`Group.kind` of its groups, and `KindRecord.kind` of their records."""
     create: Callable[[str, int, GroupSettings], Group]
     """Takes a name and a time."""
     restore: Callable[["GroupTable", str, Any, int], None]
@@ -78,11 +76,12 @@ class GroupTable(Agenda[AnyRecord]):
 
     def restore_group(self, group_id: str, now_ms: int) -> None:
         """Make a group what the image says, that is as it goes on with a new coordinator."""
-        value = self.image.groups.get(group_id)
-        if value is not None:
-            kind = next(kind for kind in self._kinds if isinstance(value, kind.persisted))
-            kind.restore(self, group_id, value, now_ms)
-        elif self._has_offsets(group_id):
+        for kind in self._kinds:
+            value = self.image.group(kind.name, group_id)
+            if value is not None:
+                kind.restore(self, group_id, value, now_ms)
+                return
+        if self._has_offsets(group_id):
             self.create_group(group_id, now_ms)
 
     def unsettled(self, group: Group, now_ms: int) -> AnyRecord | None:

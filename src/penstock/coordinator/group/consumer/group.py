@@ -10,7 +10,7 @@
 They follow from the records, and no event sets them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
@@ -41,8 +41,8 @@ class ConsumerGroup(Group):
     """`sessions` and `rebalances` are by the ids of members; they follow from the records (`timing.py`)."""
 
     __slots__ = (
-        "_image",
         "_is_dead",
+        "_states",
         "_topics",
         "assigning",
         "checked_version",
@@ -55,7 +55,7 @@ class ConsumerGroup(Group):
 
     def __init__(self, group_id: str, image: GroupImage, topics: Topics) -> None:
         super().__init__(group_id)
-        self._image = image
+        self._states: Mapping[str, ConsumerState] = image.of_kind(self.kind)
         self._topics = topics
         self._is_dead = False
         self.sessions: dict[str, Timer] = {}
@@ -71,13 +71,12 @@ class ConsumerGroup(Group):
     @property
     def exists(self) -> bool:
         """Whether a record of it was decided."""
-        return isinstance(self._image.groups.get(self.group_id), ConsumerState)
+        return not self.state.is_empty
 
     @property
     def state(self) -> ConsumerState:
         """As decided. Read only."""
-        found = self._image.groups.get(self.group_id)
-        return found if isinstance(found, ConsumerState) else _NOTHING
+        return self._states.get(self.group_id, _NOTHING)
 
     @property
     def committed(self) -> GroupView:

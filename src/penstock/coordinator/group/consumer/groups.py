@@ -22,7 +22,7 @@ class ConsumerGroups:
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
         self.topics = Topics(image)
         self._house = ConsumerTable(table, self.topics)
-        table.add_kind(GroupKind(ConsumerGroup.kind, ConsumerState, self._create, self._restore, _unsettled))
+        table.add_kind(GroupKind(ConsumerGroup.kind, self._create, self._restore, _unsettled))
 
     def decode(self, key_version: int, key: bytes, value: bytes | None) -> ConsumerRecord | None:
         """None if the key is of no consumer group. DecodeError if it is not what it claims."""

@@ -163,7 +163,7 @@ def _group_for(house: ConsumerTable, draft: Draft[AnyRecord], request: Request) 
     if other is not None:
         if not other.may_expire:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} is no consumer group, and has members")
-        for record in other.tombstones() if group_id in house.table.image.groups else ():
+        for record in other.tombstones() if house.table.image.group(other.kind, group_id) is not None else ():
             draft.put(record)
     return house.new_group(group_id)
 

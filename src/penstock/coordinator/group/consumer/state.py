@@ -42,13 +42,17 @@ class ConsumerRecord(KindRecord):
     takes_back: bool = False
     """Puts what was there before one that failed."""
 
+    @property
+    def kind(self) -> str:
+        return "consumer"
+
     def encode(self) -> KeyValue:
         return records.encoded(self.key, self.group_id, self.name, self.value)
 
     def apply_to(self, groups: dict[str, Any]) -> Any:
-        """A tombstone for a group of another kind, or for none, takes nothing away."""
+        """A tombstone for a group that is not there takes nothing away."""
         state = groups.get(self.group_id)
-        if not isinstance(state, ConsumerState):
+        if state is None:
             if self.value is None:
                 return None
             state = groups[self.group_id] = ConsumerState()
@@ -63,7 +67,7 @@ class ConsumerRecord(KindRecord):
 
     def count_in(self, groups: dict[str, Any]) -> None:
         state = groups.get(self.group_id)
-        if isinstance(state, ConsumerState):
+        if state is not None:
             state.committed.put(self.key, self.name, self.value)
             state.ahead -= 1
             if state.is_gone:

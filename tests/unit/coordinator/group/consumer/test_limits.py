@@ -44,9 +44,9 @@ def test_a_group_whose_deletion_fails_has_what_was_committed_meanwhile() -> None
     assert (bench.described().group_state, bench.described().group_epoch) == ("Empty", 3)
     bench.take(bench.shard.delete_group("delete", GROUP, bench.now_ms))
     bench.commit()
-    assert GROUP not in bench.shard._table.image.groups
+    assert GROUP not in bench.shard._table.image.of_kind("consumer")
     bench.restart()
-    assert GROUP not in bench.shard._table.image.groups
+    assert GROUP not in bench.shard._table.image.of_kind("consumer")
 
 
 def test_what_many_expressions_match_is_written_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,9 +189,9 @@ def test_a_tombstone_of_one_kind_leaves_a_group_of_the_other() -> None:
     bench = Bench(a=1)
     bench.join("m1", "a")
     image = bench.shard._table.image
-    before = image.groups[GROUP]
+    before = image.group("consumer", GROUP)
     image.apply(GroupRecord(GROUP, None))
-    assert image.groups[GROUP] is before
+    assert image.group("consumer", GROUP) is before is not None
 
 
 def test_a_group_with_an_offset_about_to_be_pending_is_there_after_a_join_that_failed() -> None:
