@@ -1,5 +1,8 @@
 """One run from a seed: faults for a while, then none, and all must be well."""
 
+from functools import partial
+
+from tests.simulation.consumer_groups.classic_clients import ClassicClient
 from tests.simulation.consumer_groups.clients import Client
 from tests.simulation.consumer_groups.world import World
 
@@ -7,23 +10,44 @@ HEALS_IN_MS = 60_000
 
 
 def simulate(seed: int) -> World:
-    """Raises `ViolationError`."""
+    """All members speak the consumer protocol. Raises `ViolationError`."""
     world = World(seed)
     Client.made = 0
     instances = [None, None, "i1", "i2", None]
-    clients = [Client(world, instance) for instance in instances[: world.random.choice((2, 3, 5))]]
+    return _run(world, [Client(world, instance) for instance in instances[: world.random.choice((2, 3, 5))]])
+
+
+def simulate_both(seed: int) -> World:
+    """Members of both protocols: a group goes from one to the other and back. Raises `ViolationError`."""
+    world = World(seed)
+    Client.made = 0
+    is_cooperative = world.random.random() < 0.7
+    clients: list[Client] = [Client(world, instance) for instance in (None, None, "i1")[: world.random.choice((1, 3))]]
+    instances = (None, None, "i1", "i2")[: world.random.choice((1, 3, 4))]
+    clients += [ClassicClient(world, instance, is_cooperative=is_cooperative) for instance in instances]
+    return _run(world, clients)
+
+
+def _run(world: World, clients: list[Client]) -> World:
     for client in clients:
-        world.after(world.random.randrange(1, 3_000), client.start)
+        world.after(world.random.randrange(1, 3_000), partial(_start, client))
     while world.has_faults:
         world.run(world.random.randrange(200, 1_500))
         _something_happens(world, clients)
     world.run(1)
     for client in clients:
         if not client.is_running and world.random.random() < 0.7:
-            client.start()
+            _start(client)
     world.run(HEALS_IN_MS)
     world.check_healed()
     return world
+
+
+def _start(client: Client) -> None:
+    """One process of an instance at a time."""
+    others = (one for one in client.world.clients if one is not client and one.instance_id is not None)
+    if not client.is_running and not any(one.instance_id == client.instance_id and one.is_running for one in others):
+        client.start()
 
 
 def _something_happens(world: World, clients: list[Client]) -> None:
@@ -43,7 +67,7 @@ def _something_happens(world: World, clients: list[Client]) -> None:
 def _something_happens_to(client: Client, what: int) -> None:
     if not client.is_running:
         if what < 12:
-            client.start()
+            _start(client)
     elif what in (4, 5):
         client.die()
     elif what in (6, 7):

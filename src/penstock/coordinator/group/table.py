@@ -52,9 +52,10 @@ class GroupTable(Agenda[AnyRecord]):
         self._kinds.append(kind)
 
     def take_place(self, group: Group, now_ms: int) -> None:
-        """Of an empty group of another kind, if there is one (`may_expire`): its offsets stay."""
+        """Of a group of another kind, if there is one: its offsets stay, and who waits in it is to join again."""
         other = self.groups.get(group.group_id)
         if other is not None:
+            other.send_away(self, ErrorCode.REBALANCE_IN_PROGRESS)
             other.kill(now_ms)
         self.groups[group.group_id] = group
 

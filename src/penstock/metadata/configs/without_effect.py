@@ -77,7 +77,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     "a large assignment is always worked out elsewhere, and a small one never": (
         "group.consumer.assignor.offload.enable",
     ),
-    "a group with members keeps its protocol for now": ("group.consumer.migration.policy",),
     "share groups are not there yet": ("group.share.", "share."),
     "streams groups are not there yet": ("group.streams.", "streams."),
     "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),

@@ -59,7 +59,7 @@ class Join:
 
 def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> None:
     join = Join(token, request, caller)
-    error = _check_request(table, request)
+    error = check_request(table, request)
     group = find_classic(table.groups, request.group_id)
     if error is ErrorCode.NONE and group is None:
         error = _check_first(table, join, now_ms)
@@ -79,7 +79,8 @@ def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, calle
 # -- may it join? -----------------------------------------------------------------------------------------------------
 
 
-def _check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
+def check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
+    """Whatever the group is."""
     settings = table.settings
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
 from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState, GroupView
 from penstock.coordinator.group.consumer.topics import Topics
-from penstock.coordinator.group.consumer.values import Current
+from penstock.coordinator.group.consumer.values import Current, Subscription
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset
@@ -45,6 +45,7 @@ class ConsumerGroup(Group):
         "_states",
         "_topics",
         "assigning",
+        "calls",
         "checked_version",
         "is_resolving",
         "rebalances",
@@ -61,6 +62,8 @@ class ConsumerGroup(Group):
         self.sessions: dict[str, Timer] = {}
         self.rebalances: dict[str, tuple[Timer, int]] = {}
         """With the epoch in which the member is to give something up."""
+        self.calls: dict[str, Timer] = {}
+        """Of classic members that are to join, or to sync when they have joined."""
         self.checked_version = UNCHECKED
         """Of the cluster's topics that were last compared with those that the group knows."""
         self.assigning: object | None = None
@@ -115,8 +118,9 @@ class ConsumerGroup(Group):
         self, request: OffsetCommitRequest, api_version: int, agenda: Agenda[AnyRecord], now_ms: int
     ) -> ErrorCode:
         error = self._check(request)
-        is_member = error in (ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH) and bool(self.state.members)
-        if is_member and api_version < MEMBER_EPOCHS_SINCE:
+        member = self.state.members.get(request.member_id)
+        is_checked = error in (ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH)
+        if is_checked and member is not None and member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
             return ErrorCode.UNSUPPORTED_VERSION
         return error
 
@@ -127,7 +131,8 @@ class ConsumerGroup(Group):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.state.members:
             return ErrorCode.NONE
-        if request.member_id not in self.state.members:
+        member = self.state.members.get(request.member_id)
+        if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         current = self.state.current(request.member_id)
         if epoch == current.epoch:
@@ -137,7 +142,7 @@ class ConsumerGroup(Group):
             for topic in request.topics
             for partition in topic.partitions
         )
-        return ErrorCode.NONE if is_held else ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE if is_held else _is_at_another(member)
 
     def _held_since(self, current: Current, topic: str, partition: int) -> float:
         topic_id = self._topics.id_of(topic)
@@ -150,10 +155,11 @@ class ConsumerGroup(Group):
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         if member_id is None and member_epoch < 0:
             return ErrorCode.NONE
-        if member_id not in self.committed.members:
+        member = None if member_id is None else self.committed.members.get(member_id)
+        if member_id is None or member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         is_current = self.committed.current(member_id).epoch == member_epoch
-        return ErrorCode.NONE if is_current else ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE if is_current else _is_at_another(member)
 
     def check_offsets_deletable(self) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND if self._is_dead else ErrorCode.NONE
@@ -182,9 +188,11 @@ class ConsumerGroup(Group):
 
     def kill(self, now_ms: int) -> None:
         self._is_dead = True
-        for timer in (*self.sessions.values(), *(timer for timer, _ in self.rebalances.values())):
+        rebalances = (timer for timer, _ in self.rebalances.values())
+        for timer in (*self.sessions.values(), *rebalances, *self.calls.values()):
             timer.deadline_ms = None
         self.sessions.clear()
+        self.calls.clear()
         self.rebalances.clear()
 
     def send_away(self, agenda: Agenda[AnyRecord], error: ErrorCode) -> None:
@@ -211,3 +219,13 @@ class ConsumerGroup(Group):
         timer, _ = self.rebalances.pop(member_id, (None, 0))
         if timer is not None:
             timer.deadline_ms = None
+
+    def stop_call(self, member_id: str) -> None:
+        timer = self.calls.pop(member_id, None)
+        if timer is not None:
+            timer.deadline_ms = None
+
+
+def _is_at_another(member: Subscription) -> ErrorCode:
+    """What a member is told whose epoch is not the one that it says: a classic one calls it a generation."""
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

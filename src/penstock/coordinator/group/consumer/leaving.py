@@ -3,9 +3,10 @@
 from functools import partial
 
 from penstock.coordinator.effects import Token
-from penstock.coordinator.group.consumer import fencing, timing
+from penstock.coordinator.group.consumer import timing
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import CURRENT
+from penstock.coordinator.group.consumer.requests import when_written
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
 from penstock.coordinator.group.consumer.values import LEAVES_FOR_NOW, Owned
 from penstock.coordinator.group.records import AnyRecord
@@ -20,9 +21,7 @@ from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 BATCHED_SINCE = 3
 
 
-def leave(
-    house: ConsumerTable, draft: Draft[AnyRecord], request: ConsumerGroupHeartbeatRequest
-) -> tuple[ConsumerGroup, ConsumerGroupHeartbeatResponse]:
+def leave(house: ConsumerTable, token: Token, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> None:
     """Raises KafkaError."""
     group, member_id = house.find(request.group_id), request.member_id
     if group is None:
@@ -34,11 +33,14 @@ def leave(
         member_id = check_instance(state.static_ids.get(instance_id), member_id, instance_id)
     elif member_id not in state.members:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is no member of group {request.group_id}")
+    left = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+    answer = partial(when_written, left)
     if instance_id is not None and request.member_epoch == LEAVES_FOR_NOW:
+        draft = house.table.draft()
         _go_for_now(draft, group, member_id)
+        house.write(draft, now_ms, then=partial(timing.wrote, house, group), token=token, answer=answer)
     else:
-        fencing.remove(house, draft, group, [member_id])
-    return group, ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+        timing.put_out(house, group, [member_id], f"member {member_id} left", now_ms, token=token, answer=answer)
 
 
 def check_instance(holder: str | None, member_id: str, instance_id: str) -> str:
@@ -80,9 +82,6 @@ def leave_group(
         results.append(
             MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error)
         )
-    draft = house.table.draft()
-    if going:
-        fencing.remove(house, draft, group, list(going))
 
     def answer(error: ErrorCode) -> LeaveGroupResponse:
         if error is not ErrorCode.NONE:
@@ -91,7 +90,11 @@ def leave_group(
             LeaveGroupResponse(members=results) if is_batched else LeaveGroupResponse(error_code=results[0].error_code)
         )
 
-    house.write(draft, now_ms, then=partial(timing.wrote, house, group), token=token, answer=answer)
+    if going:
+        cause = f"members left: {', '.join(going)}"
+        timing.put_out(house, group, list(going), cause, now_ms, token=token, answer=answer)
+    else:
+        house.write(house.table.draft(), now_ms, token=token, answer=answer)
 
 
 def _found(group: ConsumerGroup, leaver: MemberIdentity) -> str:

@@ -3,6 +3,7 @@
 A group is kept twice: as it was decided, and as far as that is committed, which is what clients are shown.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
@@ -175,7 +176,18 @@ class GroupView:
 class ConsumerState(GroupView, DecidedAhead):
     """A group as it was decided, `committed` as far as that is in the log for good."""
 
-    __slots__ = ("_assignors", "_by_expression", "_by_match", "_by_name", "ahead", "committed", "owners", "static_ids")
+    __slots__ = (
+        "_assignors",
+        "_by_expression",
+        "_by_match",
+        "_by_name",
+        "_protocols",
+        "ahead",
+        "classic_members",
+        "committed",
+        "owners",
+        "static_ids",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,6 +204,10 @@ class ConsumerState(GroupView, DecidedAhead):
         """Topic to the number of expressions that match it."""
         self._by_expression: dict[str, int] = {}
         self._assignors: dict[str, int] = {}
+        self._protocols: dict[str, int] = {}
+        """Protocol to the number of classic members that support it."""
+        self.classic_members = 0
+        """How many members speak the classic protocol."""
 
     @property
     def is_gone(self) -> bool:
@@ -222,6 +238,10 @@ class ConsumerState(GroupView, DecidedAhead):
                 _count(self._by_expression, member.pattern, change)
             if member.assignor is not None:
                 _count(self._assignors, member.assignor, change)
+            if member.classic is not None:
+                self.classic_members += change
+                for name in dict.fromkeys(one.name for one in member.classic.supported_protocols):
+                    _count(self._protocols, name, change)
         instance_id = None if before is None else before.instance_id
         if instance_id is not None and self.static_ids.get(instance_id) == member_id:
             del self.static_ids[instance_id]
@@ -258,6 +278,10 @@ class ConsumerState(GroupView, DecidedAhead):
     @property
     def wanted_expressions(self) -> list[str]:
         return list(self._by_expression)
+
+    def supports(self, protocols: Iterable[str]) -> bool:
+        """Whether all classic members support one of these."""
+        return any(self._protocols.get(name, 0) == self.classic_members for name in protocols)
 
     @property
     def assignor_counts(self) -> dict[str, int]:
