@@ -48,8 +48,6 @@ class ClassicClient(Client):
         super().__init__(world, instance_id)
         self.assignor = CooperativeStickyAssignor() if is_cooperative else RangeAssignor()
         self.is_cooperative = is_cooperative
-        self.has_missed_one = False
-        """Whether there was a generation that it has not heard of: what it reads may be read by another since then."""
         self.waits_for: object | None = None
         """The request whose answer counts."""
 
@@ -59,7 +57,7 @@ class ClassicClient(Client):
         self.run += 1
         self.member_id = ""
         self.is_running, self.is_paused = True, False
-        self.epoch, self.owned = -1, set()
+        self.epoch, self.owned, self.has_missed_one = -1, set(), False
         self.choose_topics()
         self._join()
 
@@ -158,7 +156,6 @@ class ClassicClient(Client):
         if response.error_code:
             self._failed(response.error_code)
             return
-        self.has_missed_one = self.epoch > 0 and response.generation_id > self.epoch + 1
         self.member_id, self.epoch = response.member_id, response.generation_id
         assignments = []
         if response.leader == self.member_id:

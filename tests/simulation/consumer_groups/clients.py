@@ -26,6 +26,7 @@ class Client:
     made = 0
     is_classic = False
     has_missed_one = False
+    """Whether a generation was formed of which it has not heard: what it reads may be read by another since then."""
 
     def __init__(self, world: World, instance_id: str | None) -> None:
         self.world = world

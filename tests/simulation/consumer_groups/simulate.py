@@ -51,6 +51,10 @@ def _start(client: Client) -> None:
 
 
 def _something_happens(world: World, clients: list[Client]) -> None:
+    consumers = [client for client in clients if not client.is_classic]
+    if len(consumers) < len(clients) and world.random.random() < 0.2:
+        _roll(consumers)
+        return
     what = world.random.randrange(24)
     if what < 2:
         if world.shard is not None:
@@ -62,6 +66,15 @@ def _something_happens(world: World, clients: list[Client]) -> None:
             world.grow("c", 2)
     else:
         _something_happens_to(world.random.choice(clients), what)
+
+
+def _roll(consumers: list[Client]) -> None:
+    """The group goes down, or up."""
+    running = [client for client in consumers if client.is_running]
+    for client in running:
+        client.leave()
+    if not running:
+        _start(consumers[0])
 
 
 def _something_happens_to(client: Client, what: int) -> None:

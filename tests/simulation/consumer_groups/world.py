@@ -214,7 +214,10 @@ class World:
             record = decode_record(version, key, value) if version in KEYS else decode_classic(key, value)
             assert isinstance(record, KindRecord)
             record.apply_to(self.truth[record.kind])
-        is_classic = self.state() is None
+        is_classic, classic = self.state() is None, self.classic()
+        generation = 0 if classic is None or classic.unsettled is not None else classic.generation
+        for client in self.clients:
+            client.has_missed_one |= client.is_classic and client.epoch < generation
         self.downgrades += is_classic and not was_classic and self.classic() is not None
         self.upgrades += was_classic and not is_classic and had_members
         if self.state() is not None and self.classic() is not None:
@@ -318,21 +321,15 @@ class World:
             return client.member_id in state.members
         groups = {} if self.shard is None else {group.group_id: group for group in self.shard.classic_groups()}
         group = groups.get(GROUP)
-        members = (
-            {one.member_id for one in classic.members}
-            if group is None and classic is not None
-            else set()
-            if group is None
-            else set(group.members)
-        )
-        has_missed = client.has_missed_one or (classic is not None and client.epoch < classic.generation)
-        return client.member_id in members and not has_missed
+        stored = set() if classic is None else {one.member_id for one in classic.members}
+        members = stored if group is None else set(group.members)
+        return client.member_id in members
 
     def check(self) -> None:
         state = self.state()
         readers: dict[Place, str] = {}
         for client in self.clients:
-            if not client.owned or not self._counts(client):
+            if not client.owned or client.has_missed_one or not self._counts(client):
                 continue
             if state is not None:
                 current = state.current(client.member_id)
