@@ -127,9 +127,14 @@ class Ours:
         self.consumer = consumer
 
     @classmethod
-    async def start(cls, node: str, topic: str) -> Ours:
+    async def start(cls, node: str, topic: str, protocol: str = "classic") -> Ours:
         strategy = ("cooperative-sticky",)
-        settings = ConsumerSettings(group_id=topic, partition_assignment_strategy=strategy, heartbeat_interval_ms=50)
+        settings = ConsumerSettings(
+            group_id=topic,
+            group_protocol=protocol,
+            partition_assignment_strategy=strategy,
+            heartbeat_interval_ms=50,
+        )
         consumer = Consumer(node, settings)
         await consumer.start()
         await consumer.subscribe([topic])
@@ -169,7 +174,7 @@ async def test_a_group_rolls_up_and_down(
     await shared_by(one, two, first)
     assert await kind_of(node, topic) == "consumer"
     await one.close()
-    second = Librdkafka(node, topic, "consumer")
+    second = await Ours.start(node, topic, "consumer")
     await shared_by(two, first, second)
     await two.close()
     await shared_by(first, second)

@@ -4,6 +4,7 @@ from functools import partial
 
 from tests.simulation.consumer_groups.classic_clients import ClassicClient
 from tests.simulation.consumer_groups.clients import Client
+from tests.simulation.consumer_groups.own_clients import OwnClient
 from tests.simulation.consumer_groups.world import World
 
 HEALS_IN_MS = 60_000
@@ -14,7 +15,7 @@ def simulate(seed: int) -> World:
     world = World(seed)
     Client.made = 0
     instances = [None, None, "i1", "i2", None]
-    return _run(world, [Client(world, instance) for instance in instances[: world.random.choice((2, 3, 5))]])
+    return _run(world, [_consumer(world, instance) for instance in instances[: world.random.choice((2, 3, 5))]])
 
 
 def simulate_both(seed: int) -> World:
@@ -22,10 +23,15 @@ def simulate_both(seed: int) -> World:
     world = World(seed)
     Client.made = 0
     is_cooperative = world.random.random() < 0.7
-    clients: list[Client] = [Client(world, instance) for instance in (None, None, "i1")[: world.random.choice((1, 3))]]
-    instances = (None, None, "i1", "i2")[: world.random.choice((1, 3, 4))]
-    clients += [ClassicClient(world, instance, is_cooperative=is_cooperative) for instance in instances]
+    instances = (None, None, "i1")[: world.random.choice((1, 3))]
+    clients = [_consumer(world, instance) for instance in instances]
+    others = (None, None, "i1", "i2")[: world.random.choice((1, 3, 4))]
+    clients += [ClassicClient(world, instance, is_cooperative=is_cooperative) for instance in others]
     return _run(world, clients)
+
+
+def _consumer(world: World, instance_id: str | None) -> Client:
+    return world.random.choice((Client, OwnClient))(world, instance_id)
 
 
 def _run(world: World, clients: list[Client]) -> World:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from tests.simulation.consumer_groups.simulate import simulate, simulate_both
 
+from penstock.client.consumer.reconciling import Reconciling
 from penstock.coordinator.group.consumer import (
     classic_members,
     downgrade,
@@ -100,6 +101,19 @@ def owners_of_any_epoch_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencing, "take_out", keep)
 
 
+def a_client_says_what_it_is_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client acknowledges what it is to give up before it has."""
+    asked = Reconciling.request
+
+    def early(self: Reconciling) -> Any:
+        owned, self.owned = self.owned, self.target
+        request = asked(self)
+        self.owned = owned
+        return request
+
+    monkeypatch.setattr(Reconciling, "request", early)
+
+
 BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     free_by_the_target,
     answered_before_the_commit,
@@ -109,6 +123,7 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     no_sessions_after_a_load,
     no_epoch_when_a_member_goes,
     owners_of_any_epoch_forgotten,
+    a_client_says_what_it_is_to_have,
 )
 
 
