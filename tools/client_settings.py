@@ -41,8 +41,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "group.id": "the group; none to read alone",
     "group.instance.id": "the name of a static member (KIP-345)",
     "group.protocol": (
-        "`classic`, or `consumer`: the coordinator assigns (KIP-848), and says how long a session is and how often it wants"
-        " heartbeats"
+        "`classic`, or `consumer`: the coordinator assigns (KIP-848), and says how long a session is and how often it"
+        " wants heartbeats"
     ),
     "group.remote.assignor": "`uniform` or `range`, with `group.protocol=consumer`; none leaves it to the coordinator",
     "heartbeat.interval.ms": "how often a member tells that it lives",

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
+from penstock.coordinator.group.consumer import records as consumer_records
 from penstock.coordinator.transaction import records as transaction_records
 from penstock.metadata.configs.secrets import REDACTED, secret_fields
 from penstock.metadata.record_frames import decode_record
@@ -34,6 +35,19 @@ CONTROL_RECORDS: dict[int, tuple[str, type[Message]]] = {
     ControlType.KRAFT_VOTERS: ("KRaftVoters", VotersRecord),
 }
 """Their names in Kafka's tools, and their layouts."""
+
+OF_CONSUMER_GROUPS = {
+    consumer_records.GROUP: "consumer_group_metadata",
+    consumer_records.LEGACY: "consumer_group_partition_metadata",
+    consumer_records.MEMBER: "consumer_group_member_metadata",
+    consumer_records.ASSIGNMENT: "consumer_group_target_assignment_metadata",
+    consumer_records.TARGET: "consumer_group_target_assignment_member",
+    consumer_records.CURRENT: "consumer_group_current_member_assignment",
+    consumer_records.EXPRESSION: "consumer_group_regular_expression",
+}
+"""By the versions of their keys, as Kafka names them."""
+NAMES_ARE = {consumer_records.EXPRESSION: "regularExpression"}
+"""What a key names besides the group, where that is no member."""
 
 
 def decode_text(record: Record) -> dict[str, object]:
@@ -67,6 +81,8 @@ def decode_offsets(record: Record) -> dict[str, object]:
     """A key of another kind is shown as it is."""
     if record.key is None:
         return decode_text(record)
+    if group_records.key_version_of(record.key) in OF_CONSUMER_GROUPS:
+        return _decode_consumer_group(record.key, record.value)
     decoded = group_records.decode_record(record.key, record.value)
     if isinstance(decoded, group_records.OffsetRecord):
         key = {
@@ -90,6 +106,14 @@ def decode_offsets(record: Record) -> dict[str, object]:
         payload = decoded.value and as_dictionary(decoded.value)
         return {"key": {"type": "group_metadata", "group": decoded.group_id}, "payload": payload}
     return decode_text(record)
+
+
+def _decode_consumer_group(key: bytes, value: bytes | None) -> dict[str, object]:
+    kind = group_records.key_version_of(key)
+    group_id, name, message = consumer_records.decoded_message(kind, key, value)
+    named = {NAMES_ARE.get(kind, "memberId"): name} if name else {}
+    payload = message and as_dictionary(message, 0)
+    return {"key": {"type": OF_CONSUMER_GROUPS[kind], "group": group_id} | named, "payload": payload}
 
 
 def decode_transactions(record: Record) -> dict[str, object]:

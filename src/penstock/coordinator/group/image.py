@@ -29,6 +29,8 @@ class PendingOffsets:
         """By producer. None is an offset that comes to nothing."""
         self._producers: dict[str, dict[Place, dict[int, None]]] = {}
         """By group: the producers of each place, in the order in which they wrote."""
+        self._places: dict[str, dict[Place, None]] = {}
+        """By topic."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -39,6 +41,7 @@ class PendingOffsets:
         producers = self._producers.setdefault(record.group_id, {}).setdefault(place, {})
         producers.pop(record.producer_id, None)
         producers[record.producer_id] = None
+        self._places.setdefault(record.topic, {})[place] = None
 
     def overtake(self, record: OffsetRecord) -> None:
         """It was committed without a transaction."""
@@ -56,7 +59,9 @@ class PendingOffsets:
                 self._of[earlier][place] = None
             del producers[producer_id]
             if not producers:
-                del places[place]
+                del places[place], self._places[place[1]][place]
+            if not self._places.get(place[1], True):
+                del self._places[place[1]]
             if not places:
                 del self._producers[place[0]]
         return [record for record in records.values() if record is not None]
@@ -71,6 +76,12 @@ class PendingOffsets:
         """Where an offset may come, of one group or of all."""
         groups = self._producers.values() if group_id is None else [self._producers.get(group_id, {})]
         return [place for places in groups for place in places if self.may_come(place)]
+
+    def places_in(self, topic: str) -> list[Place]:
+        return [place for place in self._places.get(topic, ()) if self.may_come(place)]
+
+    def topics(self) -> list[str]:
+        return [topic for topic, places in self._places.items() if any(map(self.may_come, places))]
 
     def may_come(self, place: Place) -> bool:
         producers = self._producers.get(place[0], {}).get(place, ())
@@ -188,21 +199,22 @@ class GroupImage(LogImage[AnyRecord]):
 
     def topics(self) -> list[str]:
         """In which groups have offsets, or may get them when a transaction ends."""
-        return list(dict.fromkeys([*self._readers, *(topic for _, topic, _ in self.pending.places())]))
+        return list(dict.fromkeys([*self._readers, *self.pending.topics()]))
 
-    def readers(self, topic: str) -> list[str]:
-        """The groups that have offsets there, or may get them."""
-        pending = (group_id for group_id, name, _ in self.pending.places() if name == topic)
-        return list(dict.fromkeys([*self._readers.get(topic, {}), *pending]))
+    def places_in(self, topic: str) -> list[Place]:
+        """Where groups have offsets, or may get them when a transaction ends."""
+        readers = self._readers.get(topic, ())
+        committed = [(group_id, topic, index) for group_id in readers for index in self._offsets[group_id][topic]]
+        return list(dict.fromkeys([*committed, *self.pending.places_in(topic)]))
 
     def may_have(self, place: Place) -> bool:
         """Whether there is an offset, or may be one when a transaction ends."""
         group_id, topic, partition = place
         return partition in self.offsets(group_id).get(topic, ()) or self.pending.may_come(place)
 
-    def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
+    def tombstones(self, group_id: str) -> list[OffsetRecord]:
         """Also for what is pending, which comes to nothing by that."""
         committed = ((name, index) for name, indexes in self.offsets(group_id).items() for index in indexes)
         pending = ((name, index) for _, name, index in self.pending.places(group_id))
         places = dict.fromkeys([*committed, *pending])
-        return [OffsetRecord(group_id, name, index, None) for name, index in places if topic in (None, name)]
+        return [OffsetRecord(group_id, name, index, None) for name, index in places]

@@ -109,20 +109,20 @@ class GroupTable(Agenda[AnyRecord]):
         found = (one for one, _ in self.uncommitted() if type(one) is PendingRecord)
         return {(one.group_id, one.topic, one.partition): None for one in found}
 
-    def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
+    def tombstones(self, group_id: str) -> list[OffsetRecord]:
         """Also for what is pending, or about to be, which comes to nothing by that."""
-        known = self.image.tombstones(group_id, topic)
+        known = self.image.tombstones(group_id)
         coming = (OffsetRecord(*place, None) for place in self.coming() if place[0] == group_id)
-        return list(dict.fromkeys([*known, *(one for one in coming if topic in (None, one.topic))]))
+        return list(dict.fromkeys([*known, *coming]))
+
+    def tombstones_in(self, topic: str) -> list[OffsetRecord]:
+        """As `tombstones`, for all groups. What is in other topics is not looked at."""
+        coming = [place for place in self.coming() if place[1] == topic]
+        return [OffsetRecord(*place, None) for place in dict.fromkeys([*self.image.places_in(topic), *coming])]
 
     def topics(self) -> list[str]:
         """In which groups have offsets, or may get them when a transaction ends."""
         return list(dict.fromkeys([*self.image.topics(), *(topic for _, topic, _ in self.coming())]))
-
-    def readers(self, topic: str) -> list[str]:
-        """The groups that have offsets there, or may get them."""
-        coming = (group_id for group_id, name, _ in self.coming() if name == topic)
-        return list(dict.fromkeys([*self.image.readers(topic), *coming]))
 
     def drop_group(self, group: Group, now_ms: int) -> None:
         group.kill(now_ms)
