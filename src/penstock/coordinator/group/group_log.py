@@ -38,8 +38,8 @@ class GroupLog:
         self.group_id = group_id
         self.notes: Mapping[str, What] = {}
         """Why members go that this batch takes out."""
-        self.were_members: frozenset[str] = frozenset()
-        """Members of the group while it was of another kind."""
+        self.were_members: Mapping[str, str | None] = {}
+        """With their instances, the members of the group while it was of another kind."""
         self._length = length
         self._slots = slots
         self._read: dict[int, GroupEpoch] = {}

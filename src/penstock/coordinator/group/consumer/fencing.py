@@ -16,6 +16,7 @@ def remove(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup, 
         take_out(draft, group, member_id)
         group.stop_session(member_id)
         group.stop_rebalance(member_id)
+        group.stop_call(member_id)
     drop_unread_expressions(draft, group)
     next_epoch(house, draft, group)
     if not group.state.members:
