@@ -9,7 +9,7 @@ MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted docs kcat clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted dist docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -74,6 +74,12 @@ mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those 
 planted: $(STAMP) ## plant the bugs of tests/planted, each of which its tests and kept seeds must notice
 	$(BIN)/python -m tools.planted
 
+dist: $(STAMP) ## build the source distribution and, out of it, the wheel, in dist/, and have twine check them
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dist
+	rm -rf dist build
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py
 
@@ -81,4 +87,4 @@ kcat: # a client in C that some wire tests use; without it they are skipped and 
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq kcat; } >/dev/null 2>&1; } || true
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build penstock-data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist site penstock-data

@@ -11,7 +11,10 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 MEASURED: dict[str, dict[str, str]] = {
-    "penstock/cli/main.py": {"penstock.cli.terminal.lines": "3; the help needs no module but this one"},
+    "penstock/cli/main.py": {
+        "penstock.cli.terminal.lines": "3; the help needs no module but this one",
+        "penstock.cli.terminal.shipped": "5; only --version needs it",
+    },
     "penstock/cli/metadata_shell/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
     "penstock/cli/terminal/output.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich", "rich.table"), "20 together; most commands print lines"
