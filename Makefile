@@ -9,7 +9,7 @@ MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted dist docs kcat clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted dist container docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,7 @@ format: $(STAMP) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 
 soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group soak
 	$(BIN)/python -m pytest -q -m soak tests
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q -m hypothesis tests
 	$(BIN)/python -m tests.simulation.soak $(MINUTES)
@@ -79,6 +80,9 @@ dist: $(STAMP) ## build the source distribution and, out of it, the wheel, in di
 	rm -rf dist build
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
+
+container: $(STAMP) ## carry out the steps of the Containerfile without Docker, and run three nodes as compose.yaml says (root, debootstrap; after make dist)
+	nice -n 10 $(BIN)/python -m tools.try_container
 
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py

@@ -42,6 +42,7 @@ MEASURED: dict[str, dict[str, str]] = {
     ),
     "penstock/cli/start.py": {
         "penstock.cli.nodes.start_worker": "0.2; each module of a single node counts, and few have a worker",
+        "penstock.cli.nodes.service_manager": "0.2; each module of a single node counts, and few are a service",
         "penstock.cli.nodes.start_nodes": "40; only for several nodes, which are processes of their own",
         "penstock.node.assembly.start": "208; not for several nodes, nor for a wrong option",
     },

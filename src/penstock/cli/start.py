@@ -34,6 +34,8 @@ WORKER_S = 30
 """The time that a worker beside the node gets to end."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NOTIFY_SOCKET = "NOTIFY_SOCKET"
+"""The variable that is set where systemd waits until the node is ready."""
 
 
 @click.command(short_help="start a node")
@@ -135,6 +137,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
         raise click.ClickException(str(error)) from None
     keep_for_good()
     _announce(config, node)
+    _tell_service_manager(is_ready=True)
     beside: asyncio.Task[Any] | None = None
     if worker_port is not None:
         from penstock.cli.nodes.start_worker import run_beside
@@ -144,6 +147,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
     await _first_of(node.failed, stop)
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
+    _tell_service_manager(is_ready=False)
     with suppress(OSError):  # the reader may be gone, and the node has to stop all the same
         say("stopping")
     if beside is not None:
@@ -154,6 +158,14 @@ async def _run(config: BrokerConfig, *, until_eof: bool, worker_port: int | None
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
     with suppress(OSError):
         say("stopped")
+
+
+def _tell_service_manager(*, is_ready: bool) -> None:
+    address = os.environ.get(NOTIFY_SOCKET)
+    if address:
+        from penstock.cli.nodes.service_manager import READY, STOPPING, tell
+
+        tell(address, READY if is_ready else STOPPING)
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
