@@ -9,7 +9,7 @@ MINUTES ?= 10
 SEED   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted dist container docs kcat clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted site dist container docs kcat clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -75,7 +75,10 @@ mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those 
 planted: $(STAMP) ## plant the bugs of tests/planted, each of which its tests and kept seeds must notice
 	$(BIN)/python -m tools.planted
 
-dist: $(STAMP) ## build the source distribution and, out of it, the wheel, in dist/, and have twine check them
+site: $(STAMP) ## write the pages as HTML, with a search, into site/
+	@$(BIN)/python -m tools.site
+
+dist: $(STAMP) site ## build the source distribution and, out of it, the wheel, in dist/, and have twine check them
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dist
 	rm -rf dist build
 	$(BIN)/python -m build
