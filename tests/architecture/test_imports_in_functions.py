@@ -142,6 +142,10 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/assembly/broker_start.py": {
         "penstock.node.telemetry.receiver": "2; most nodes take no metrics of clients",
     },
+    "penstock/node/assembly/monitoring.py": {
+        "penstock.node.monitoring.otlp": "1; few nodes push to a collector",
+        "penstock.node.monitoring.push": "15, for the standard library's HTTP and OpenSSL come with it",
+    },
     "penstock/node/assembly/start.py": {
         "penstock.node.assembly.monitoring": "9; most nodes tell nothing over HTTP",
     },
