@@ -6,6 +6,8 @@
 import os
 import threading
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
@@ -26,7 +28,18 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # it has no t
     """Groups by the paths of tests: with pytest 9.2 the marks of xdist say nothing, and each process had a Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((group for path, group in GROUPS.items() if nodeid.startswith(path)), nodeid)
+        return next((group for path, group in GROUPS.items() if nodeid.startswith(path)), None) or _unit_of(nodeid)
+
+
+def _unit_of(nodeid: str) -> str:
+    """Tests that share what their file makes once, a node most often, are run by one process, in their order."""
+    path = nodeid.partition("::")[0]
+    return path if _shares(path) else nodeid
+
+
+@cache
+def _shares(path: str) -> bool:
+    return 'scope="module"' in Path(path).read_text()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

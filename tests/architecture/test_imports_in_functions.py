@@ -185,7 +185,10 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/pipeline/spec/yaml_text.py": {"yaml": "13; a pipeline may be Python"},
     "penstock/protocol/checksum.py": {"crc32c": "41; only where its extension module is not found by itself"},
-    "penstock/tls/stores.py": {"penstock.tls.pkcs12": "cryptography comes with it, which may not be installed"},
+    "penstock/tls/stores.py": {
+        "penstock.tls.jks": "cryptography comes with it, which may not be installed",
+        "penstock.tls.pkcs12": "it, too",
+    },
     "penstock/testing/__init__.py": {"penstock.testing.cluster": "42; the simulator does without"},
     "penstock/testing/cluster_node.py": {"penstock.testing.thread_node": "257; not where nodes are processes"},
     "penstock/testing/secured/authorities.py": {

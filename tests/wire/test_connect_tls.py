@@ -58,8 +58,8 @@ class Made:
         self.key_store.write_bytes(pkcs12.serialize_key_and_certificates(b"worker", key, certificate, None, locked))
         entry = pkcs12.PKCS12Certificate(certificate, b"worker")
         self.trust_store.write_bytes(pkcs12.serialize_java_truststore([entry], locked))
-        self.javas_own = folder / "key.jks"
-        self.javas_own.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+        self.jceks = folder / "key.jceks"
+        self.jceks.write_bytes(b"\xce\xce\xce\xce\x00\x00\x00\x02")
 
     def configs(self, kind: str) -> dict[str, str]:
         """The same key and the same trust, as they may be written down."""
@@ -149,8 +149,8 @@ def test_a_key_shows_itself_to_who_trusts_it(kind: str, made: Made) -> None:
     [
         ({"ssl.keystore.location": "/nowhere"}, "ssl.keystore.location=/nowhere cannot be used"),
         (
-            {"ssl.keystore.location": "KEY.JKS"},
-            "keytool -importkeystore -srckeystore .*key.jks .*-deststoretype PKCS12",
+            {"ssl.keystore.location": "KEY.JCEKS"},
+            "keytool -importkeystore -srckeystore .*key.jceks .*-deststoretype PKCS12",
         ),
         ({"ssl.keystore.location": "TRUST.P12", "ssl.keystore.password": SECRET}, "there is no key with a certificate"),
         (
@@ -170,7 +170,7 @@ def test_a_key_shows_itself_to_who_trusts_it(kind: str, made: Made) -> None:
     ],
 )
 def test_keys_that_cannot_be_used(change: dict[str, str], reason: str, made: Made) -> None:
-    files = {"KEY.JKS": made.javas_own, "TRUST.P12": made.trust_store, "KEY.P12": made.key_store}
+    files = {"KEY.JCEKS": made.jceks, "TRUST.P12": made.trust_store, "KEY.P12": made.key_store}
     changed = {key: str(files.get(value, value)) for key, value in change.items()}
     with pytest.raises(ConfigError, match=reason):
         tls_of(made.configs("PEM") | changed)

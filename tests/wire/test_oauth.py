@@ -167,6 +167,7 @@ def test_the_command_line(node: str, provider: IdentityProvider, tmp_path: Path)
 
 
 def test_the_blocking_client(node: str, provider: IdentityProvider) -> None:
+    assert produced(node, oauth_cb=lambda _: (provider.token(), 4e9)) is None
     settings = with_properties(ClientSettings(), keys(provider))
     cluster = BlockingCluster(
         ClusterSettings(parse_bootstrap_servers(node), security_protocol="SASL_PLAINTEXT", security=settings.security)

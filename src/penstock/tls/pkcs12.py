@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterable
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
@@ -18,10 +19,15 @@ def read(content: bytes, password: str | None) -> Store:
     certificates = _pem([*own, *others])
     if store.key is None or not own:
         return Store(None, certificates)
-    secret = secrets.token_hex()
-    locked = BestAvailableEncryption(secret.encode())
-    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked).decode()
+    key, secret = locked(store.key)
     return Store(Key(key + certificates, secret), certificates)
+
+
+def locked(key: Any) -> tuple[str, str]:
+    """A private key as encrypted PEM, and its new password: OpenSSL reads keys from files."""
+    secret = secrets.token_hex()
+    lock = BestAvailableEncryption(secret.encode())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock).decode(), secret
 
 
 def _pem(certificates: Iterable[x509.Certificate]) -> str:

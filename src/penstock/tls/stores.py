@@ -1,4 +1,4 @@
-"""Key stores and trust stores by Kafka's keys: a file of PEM or PKCS12, or PEM that stands in the configuration itself.
+"""Key stores and trust stores by Kafka's keys: a file of PEM, PKCS12 or JKS, or PEM in the configuration itself.
 
 A file's first bytes tell its format, as for Java's own reader. From here on everything is PEM.
 """
@@ -18,7 +18,8 @@ KEY_STORE = "ssl.keystore.location"
 TRUST_STORE = "ssl.truststore.location"
 CRL = "penstock.ssl.crl.location"
 TYPES: Final = ("PEM", "PKCS12", "JKS")
-_JAVAS_OWN: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_JKS: Final = b"\xfe\xed\xfe\xed"
+_JCEKS: Final = b"\xce\xce\xce\xce"
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.+?)-----END \1-----", re.DOTALL)
 Settings = Mapping[str, str]
 """The keys of `ssl.` that are set, as text."""
@@ -120,19 +121,22 @@ def _read(settings: Settings, key: str) -> bytes:
 
 def _decoded(settings: Settings, key: str, content: bytes, password: str | None) -> Store:
     path, store = settings[key], key.rpartition(".")[0]
-    if content.startswith(_JAVAS_OWN):
+    if content.startswith(_JCEKS):
         cure = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
-        raise _unusable(settings, key, f"it is of Java's own kind (JKS), which is not read; make it PKCS12: {cure}")
+        raise _unusable(settings, key, f"it is a JCEKS, which is not read; make it PKCS12: {cure}")
     try:
-        from penstock.tls.pkcs12 import read
+        from penstock.tls.jks import read as read_jks
+        from penstock.tls.pkcs12 import read as read_pkcs12
     except ImportError:
         cure = f"pip install 'penstock[tls]', or make it PEM: openssl pkcs12 -in {path} -out {path}.pem"
-        raise _unusable(settings, key, f"it is not PEM, and PKCS12 needs cryptography: {cure}") from None
+        raise _unusable(settings, key, f"it is not PEM, and PKCS12 and JKS need cryptography: {cure}") from None
     try:
-        return read(content, password)
+        if content.startswith(_JKS):
+            return read_jks(content, password, settings.get("ssl.key.password"))
+        return read_pkcs12(content, password)
     except ValueError as error:
         fault = f"{store}.password is another one" if password else f"{store}.password is missing"
-        raise _unusable(settings, key, f"it is neither PEM nor PKCS12, or {fault}: {error}") from error
+        raise _unusable(settings, key, f"it is neither PEM nor PKCS12 nor JKS, or {fault}: {error}") from error
 
 
 def _unusable(settings: Settings, key: str, reason: str) -> TlsConfigError:

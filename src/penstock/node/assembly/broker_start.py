@@ -109,7 +109,7 @@ class BrokerParts:
         self.dynamic_configs.on_change(parts.reload_sasl)
         self.dynamic_configs.on_change(parts.refresh_tls)
         self.dynamic_configs.on_change(lambda: node.directories.roots.cordon(config.cordoned_log_dirs))
-        dispatcher = Dispatcher(self.broker, node.counts)
+        dispatcher = Dispatcher(self.broker, node.counts, environment.clock_ns)
         self.connections = Connections(dispatcher, connection_limits(config), loop, parts.throttling)
         self._server = Server(self.connections, parts.secured(self.connections))
         self._added_listeners = AddedListeners(config, environment, self._server)

@@ -208,7 +208,8 @@ class QuorumParts:
             logger.info("the metadata log names the voters, and controller.quorum.voters counts for nothing any more")
         if self.controller_node is not None and self._listeners:
             limits = connection_limits(self.context.config)
-            dispatcher = Dispatcher(self.controller_node, self.context.counts)
+            clock_ns = self.context.environment.clock_ns
+            dispatcher = Dispatcher(self.controller_node, self.context.counts, clock_ns)
             connections = Connections(dispatcher, limits, asyncio.get_running_loop())
             self._server = Server(connections, self.secured(connections))
             config = self.context.config

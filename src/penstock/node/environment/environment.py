@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from random import Random, SystemRandom
+from time import perf_counter_ns
 
 from penstock.log.disk import Disk
 from penstock.node.environment.cleaning_process import CleaningProcess, RoundRunner
@@ -31,6 +32,8 @@ class Environment(Value, kw_only=True):
     elapsed_s: Callable[[], float] = elapsed_s
     """Goes steadily, also while the machine sleeps, whose leases run on meanwhile; the event loop's time stands still
     then."""
+    clock_ns: Callable[[], int] = perf_counter_ns
+    """Measures turns of connections and how long requests take: two reads for each request."""
     bind: Callable[..., BoundListener] = BoundListener
     run_rounds: Callable[[Disk], RoundRunner] = CleaningProcess
     """What compacts: a process of its own."""

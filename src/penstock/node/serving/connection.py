@@ -13,7 +13,7 @@ connection's memory is bounded by its limits and one response; that of all toget
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
 | reading   | connection_made, or the last cause to hold being gone     | a cause to hold                             |
-| held      | a waiting request, `MAX_WAITING`, unsent bytes, `TURN_S`, | its response, resume_writing, the next turn |
+| held      | a waiting request, `MAX_WAITING`, unsent bytes, `TURN_NS`,| its response, resume_writing, the next turn |
 |           | a large frame, or a piece of it, that finds no memory     | others giving back theirs                   |
 |           | a quota that is exceeded                                  | the time that the client was told           |
 | closed    | the peer leaves, garbage, a handler's exception, idle     | -                                           |
@@ -45,7 +45,7 @@ MAX_WAITING = 128
 MAX_BACKLOG_BYTES = 64 * 1024
 """Bytes that a held connection keeps before it stops reading."""
 
-TURN_S = 0.002
+TURN_NS = 2_000_000
 """How long the requests of one connection are taken before the others have their turn."""
 _unpack_length = struct.Struct(">i").unpack_from
 
@@ -112,12 +112,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffers.shared[:SHORT_BYTES] if self._memory.is_short else self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
-        now_s = self._connections.touch(self)
+        self._began_ns = self._connections.touch(self)
         if self._frame is None:
             if self._backlog or self._held:
                 self._keep(self._buffers.shared[:nbytes])
             else:
-                self._take(self._buffers.shared, nbytes, now_s)
+                self._take(self._buffers.shared, nbytes)
         elif self._filled < self._frame_size:
             self._filled += nbytes
             if self._filled == self._room < self._frame_size:
@@ -205,10 +205,9 @@ class Connection(asyncio.BufferedProtocol):
             or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
         )
 
-    def _take(self, received: memoryview, end: int, now_s: float) -> None:
-        """Handle the whole frames in `received[:end]` as far as this turn goes, keep the rest."""
-        position, turn_ends_s, self._began_ns = 0, now_s + TURN_S, self._connections.dispatcher.clock_ns()
-        clock_s, out = self._connections.clock_s, self._out
+    def _take(self, received: memoryview, end: int) -> None:
+        """Handle the whole frames in `received[:end]` as far as this turn goes, which begins now; keep the rest."""
+        position, turn_ends_ns, out = 0, self._began_ns + TURN_NS, self._out
         is_watched = self._connections.throttling.active is not None or request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
@@ -229,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
             if out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
                 goes_on = False
-            if position < end and clock_s() > turn_ends_s:
+            if position < end and self._began_ns > turn_ends_ns:
                 self._end_turn()
                 break
             if not goes_on and self._held:
@@ -303,7 +302,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._frame is None:
                 # Handlers may change a frame in place (base offsets), so it must be writable.
                 backlog, self._backlog = memoryview(bytearray(self._backlog)), b""
-                self._take(backlog, len(backlog), self._connections.clock_s())
+                self._began_ns = self._connections.dispatcher.clock_ns()
+                self._take(backlog, len(backlog))
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:

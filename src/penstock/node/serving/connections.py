@@ -121,7 +121,8 @@ class Connections:
         self.buffers = FrameBuffers(limits.max_frame_bytes)
         self.memory = dispatcher.memory
         self.counts = dispatcher.counts
-        self.active: OrderedDict[Admitted, float] = OrderedDict()
+        self.active: OrderedDict[Admitted, int] = OrderedDict()
+        """When each was heard of last, by the dispatcher's clock; that was heard of last is last."""
         self._early: set[Admitted] = set()
         """Those that have come too fast, until their turn."""
         self.clock_s = loop.time
@@ -212,7 +213,7 @@ class Connections:
         self._by_listener[listener] = of_listener + 1
         counts.created += 1
         self._by_host[host] = of_host + 1
-        self.active[connection] = self.clock_s()
+        self.active[connection] = self.dispatcher.clock_ns()
         if self._idle_timer is None and limits.max_idle_ms >= 0:
             self._idle_timer = self._loop.call_later(limits.max_idle_ms / 1000, self._close_idle)
         return Session(host, port, listener, next(self._ids))
@@ -268,11 +269,11 @@ class Connections:
     def _close_idle(self) -> None:
         """Close those at the front that were idle for too long, and come back when the next one could be."""
         self._idle_timer = None
-        now_s, idle_s = self.clock_s(), self._limits.max_idle_ms / 1000
+        now_ns, idle_ns = self.dispatcher.clock_ns(), self._limits.max_idle_ms * 1_000_000
         while self.active:
-            connection, last_active_s = next(iter(self.active.items()))
-            if last_active_s + idle_s > now_s:
-                self._idle_timer = self._loop.call_at(last_active_s + idle_s, self._close_idle)
+            connection, last_active_ns = next(iter(self.active.items()))
+            if (left_ns := last_active_ns + idle_ns - now_ns) > 0:
+                self._idle_timer = self._loop.call_later(left_ns / 1_000_000_000, self._close_idle)
                 return
             if connection.is_waiting:
                 self.touch(connection)
@@ -280,14 +281,14 @@ class Connections:
             logger.info("%s: closed: idle for connections.max.idle.ms=%s", connection.session, self._limits.max_idle_ms)
             connection.abort()
             self.active.move_to_end(connection)
-            self.active[connection] = now_s
+            self.active[connection] = now_ns
 
-    def touch(self, connection: Admitted) -> float:
-        """Returns the time, in seconds of the loop's clock."""
-        now_s = self.clock_s()
-        self.active[connection] = now_s
+    def touch(self, connection: Admitted) -> int:
+        """It is heard of; returns when, by the dispatcher's clock."""
+        now_ns = self.dispatcher.clock_ns()
+        self.active[connection] = now_ns
         self.active.move_to_end(connection)
-        return now_s
+        return now_ns
 
 
 def _both(one: OnAnswer, other: OnAnswer, parts: list[ResponsePart]) -> None:

@@ -245,6 +245,7 @@ class Machine:
             disk=SimulatedDisk(self.disk, process),
             now_ms=self.now_ms,
             elapsed_s=loop.time,
+            clock_ns=lambda: int(loop.time() * 1_000_000_000),
             bind=self._network.bind,
             run_rounds=CleaningThreads,
             max_open_segments=self._max_open_segments,

@@ -115,9 +115,9 @@ STARTS: dict[str, tuple[Callable[[Files], Settings], str]] = {
         lambda files: files.of_tls(ssl_keystore_location=str(files.node.p12)),
         r"ssl\.keystore\.password is missing",
     ),
-    "a key store of Java's own kind": (
-        lambda files: files.of_tls(ssl_keystore_location=_jks(files)),
-        r"Java's own kind \(JKS\), which is not read; make it PKCS12: keytool -importkeystore",
+    "a key store of a kind that is not read": (
+        lambda files: files.of_tls(ssl_keystore_location=_jceks(files)),
+        r"it is a JCEKS, which is not read; make it PKCS12: keytool -importkeystore",
     ),
     "a key for a trust store": (
         lambda files: files.of_tls(ssl_truststore_location=files.holding(files.node.key_pem)),
@@ -223,9 +223,9 @@ STARTS: dict[str, tuple[Callable[[Files], Settings], str]] = {
 }
 
 
-def _jks(files: Files) -> str:
-    path = files.folder / "java.jks"
-    path.write_bytes(b"\xfe\xed\xfe\xed" + bytes(100))
+def _jceks(files: Files) -> str:
+    path = files.folder / "java.jceks"
+    path.write_bytes(b"\xce\xce\xce\xce" + bytes(100))
     return str(path)
 
 

@@ -341,13 +341,14 @@ async def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
 async def test_an_idle_connection_is_closed_and_a_waiting_one_is_not() -> None:
     gate = Gate(pipelined=False)
     async with serving(gate.handler, limits=ConnectionLimits(max_idle_ms=1)) as node:
-        clock_s = node.connections.clock_s
-        begun_s = clock_s()
-        node.connections.clock_s = lambda: begun_s  # nobody is idle before the request has come
+        dispatcher = node.connections.dispatcher
+        clock_ns = dispatcher.clock_ns
+        begun_ns = clock_ns()
+        dispatcher.clock_ns = lambda: begun_ns  # nobody is idle before the request has come
         waiting = await node.connect()
         waiting.send(HeartbeatRequest(group_id="1"), 4)
         await gate.arrived.wait()
-        node.connections.clock_s = clock_s
+        dispatcher.clock_ns = clock_ns
         idle = await node.connect()
         assert await idle.closed()
         gate.answer("1")

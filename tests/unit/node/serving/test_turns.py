@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.unit.node.served_node import serving
 
-from penstock.node.serving.connection import TURN_S, Connection
+from penstock.node.serving.connection import TURN_NS, Connection
 from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import NOTHING
@@ -21,15 +21,15 @@ async def test_who_sends_very_much_at_once_lets_others_have_their_turn() -> None
 
     def slow(_: object, context: RequestContext, __: object) -> HeartbeatResponse:
         handled.append(context.client_id or "")
-        now_s[0] += TURN_S / 4
+        now_ns[0] += TURN_NS // 4
         return HeartbeatResponse()
 
-    now_s = [0.0]
+    now_ns = [0]
     async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, slow, NOTHING)) as node:
         greedy, modest = await node.connect(), await node.connect()
         assert await greedy.lives()
         assert await modest.lives()
-        node.connections.clock_s = lambda: now_s[0]
+        node.connections.dispatcher.clock_ns = lambda: now_ns[0]
         for name, client, count in (("greedy", greedy, 100), ("modest", modest, 1)):
             client.writer.write(encode_request(HeartbeatRequest(), 4, 1, name) * count)
         for _ in range(100):
@@ -70,7 +70,7 @@ async def test_a_buffer_that_was_filled_ends_the_turn(pieces: list[bytes], is_sh
         assert isinstance(connection, Connection)
         transport = connection._transport
         assert transport is not None
-        node.connections.clock_s = lambda: 0.0  # the turn does not end because it took long
+        node.connections.dispatcher.clock_ns = lambda: 0  # the turn does not end because it took long
         for piece in pieces:
             assert transport.is_reading()
             buffer = connection.get_buffer(-1)

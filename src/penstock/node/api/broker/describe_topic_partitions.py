@@ -5,6 +5,8 @@ partitions, and never more than `max.request.partition.size.limit`. The cursor o
 begins; a topic that it names may have gone meanwhile, then the page begins with the next one.
 """
 
+from collections.abc import Iterator
+
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.partition_views import ListenerView
@@ -68,14 +70,15 @@ def describe_topic_partitions(
     return response
 
 
-def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) -> list[tuple[str, int]]:
+def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) -> Iterator[tuple[str, int]]:
     """The topics of this page and those after it, each with its first partition that is to be told."""
     names = {topic.name: None for topic in request.topics} or image.topics
     cursor = request.cursor
-    if cursor is None:
-        return [(name, 0) for name in sorted(names)]
-    first = max(0, cursor.partition_index)
-    return [(name, first if name == cursor.topic_name else 0) for name in sorted(names) if name >= cursor.topic_name]
+    for name in sorted(names):
+        if cursor is None or name > cursor.topic_name:
+            yield name, 0
+        elif name == cursor.topic_name:
+            yield name, max(0, cursor.partition_index)
 
 
 def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:

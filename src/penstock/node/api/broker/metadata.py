@@ -111,8 +111,9 @@ def _answer(
         described, known = _asked(context.api_version, image, topic, failures, may)
         if request.topics is not None or described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             topics.append(described)
-        for index, partition in list(known.partitions.items()) if known is not None else ():
-            described.partitions.append(_partition(index, partition, view))
+        partitions = known.partitions if known is not None else {}
+        for index in range(len(partitions)):
+            described.partitions.append(_partition(index, partitions[index], view))
             if pace.is_due():
                 yield None
         if pace.is_due():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,10 @@ from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from penstock.protocol.messages.metadata import MetadataRequest
 
+MUCH = 20_000
+ASKED = 3
+AN_OBJECT = 40
+"""Bytes that the smallest one takes; the sorted names of all topics are references to what is there."""
 MANY = 250
 """Partitions of one topic: more than any step looks at."""
 
@@ -40,6 +45,32 @@ async def test_metadata_may(tmp_path: Path, handler: Callable[..., Any], request
         image = broker.image.topics["flights"].partitions
         image[len(image)] = image[0]
     assert taken > 1
+
+
+@pytest.mark.parametrize(
+    ("handler", "request_", "version"),
+    [
+        (metadata, MetadataRequest(topics=None), 13),
+        (describe_topic_partitions, DescribeTopicPartitionsRequest(response_partition_limit=2000), 0),
+    ],
+)
+async def test_what_waits_for_its_turn_holds_no_copy_of_what_it_is_about(
+    tmp_path: Path, handler: Callable[..., Any], request_: Any, version: int
+) -> None:
+    """As many clients as there are may ask for all topics, and few of their answers are under way."""
+    broker, _ = await start_broker(str(tmp_path))
+    await create(broker, "flights", partitions=1)
+    image, partition = broker.image.topics, broker.image.topics["flights"].partitions[0]
+    image["flights"].partitions.update(dict.fromkeys(range(MUCH), partition))
+    image.update((f"topic-{number}", image["flights"]) for number in range(MUCH))
+    waiting = []
+    tracemalloc.start()
+    for _ in range(ASKED):
+        waiting.append(handler(broker, context(version), request_))
+        next(waiting[-1])
+    took, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert took / ASKED < MUCH * AN_OBJECT
 
 
 def held(topic: str, index: int) -> Partition:
