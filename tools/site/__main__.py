@@ -10,7 +10,7 @@ from typing import Final
 
 from pygments.formatters import HtmlFormatter
 from tools.site.contents import CONTENTS, ROOT, address, pages
-from tools.site.pages import Page, file_address, file_body, read, relative
+from tools.site.pages import PICTURES, Page, file_address, file_body, read, relative
 
 import penstock
 from penstock.cli.terminal.shipped import commit
@@ -41,7 +41,7 @@ class Site:
         for page, it in self._read.items():
             self._page(self._addresses[page], it.title, it.body)
         for path in {linked for it in self._read.values() for linked in it.linked}:
-            if path.suffix == ".svg":
+            if path.suffix in PICTURES:
                 self._file(file_address(path)).write_bytes(path.read_bytes())
             else:
                 self._page(file_address(path), path.name, "\n".join(file_body(path)))

@@ -149,10 +149,13 @@ def follow(token: Token, page: Path, addresses: dict[Path, str], linked: list[Pa
     token.attrs[name] = relative(to, here) + (f"#{anchor}" if anchor else "")
 
 
+PICTURES: Final = (".svg", ".png")
+
+
 def file_address(path: Path) -> str:
     """Pictures stay as they are; of a text, or a folder, there is a page."""
     name = path.relative_to(ROOT).as_posix()
-    return name.removeprefix("docs/") if path.suffix == ".svg" else f"files/{name}.html"
+    return name.removeprefix("docs/") if path.suffix in PICTURES else f"files/{name}.html"
 
 
 def relative(to: str, folder: PurePosixPath) -> str:
