@@ -5,6 +5,7 @@
   written in one batch.
 * An epoch that has ended is one to whose targets all members have come, and the others have not ended.
 * Any coordinator tells of the last epochs in the log, in their order.
+* Of a group that is gone, as one that is empty when it is to change its protocol, the history goes with the next load.
 * A batch that takes a group from one protocol to the other says so, with those who come and go by it; of members that
   stay nothing is told. A generation of a classic group is told once; who comes and goes by those is not checked here.
 """
@@ -27,6 +28,7 @@ from penstock.coordinator.group.records import (
 from penstock.coordinator.group.records import decode_record as decode_any
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.own_apis import GroupEpoch, What
 
 READERS = "readers"
@@ -47,12 +49,16 @@ class Told:
         self._members: dict[str, str | None] = {}
         """With their instances."""
         self._targets: dict[Place, str] = {}
+        self._is_there = False
 
     def before(self, append: Append, state: ConsumerState | None, classic: GroupMetadataValue | None) -> None:
         self._members = _members(state, classic)
 
     def after(self, append: Append, state: ConsumerState | None, classic: GroupMetadataValue | None) -> None:
         """A batch is in the log for good."""
+        self._is_there = state is not None or classic is not None
+        if any(value is None for key, value in append.records if key_version_of(key) == HISTORY_KEY_VERSION):
+            self.epochs, self.ended = [], {}
         told = [epoch for epoch in map(_told, append.records) if epoch is not None]
         new = [epoch for epoch in told if epoch.number > len(self.epochs)]
         self.epochs += [(epoch.number, epoch.epoch) for epoch in new]
@@ -111,6 +117,9 @@ class Told:
 
     def check(self, shard: GroupShard, now_ms: int) -> None:
         found = shard.describe_history(READERS, now_ms)
+        if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            assert not self._is_there
+            return
         told = [(epoch.number, epoch.epoch) for epoch in found.epochs]
         assert told == self.epochs[-GroupSettings().history_length :], f"{told} is told, of {self.epochs}"
         for epoch in found.epochs:
