@@ -62,7 +62,15 @@ class GroupLog:
         return next(self.newest(), None)
 
     def find(self, kind: str, epoch: int) -> GroupEpoch | None:
-        return next((one for one in self.newest() if one.kind == kind and one.epoch == epoch), None)
+        """Since the group is of this kind, or has begun anew: epochs of the same number before that are others."""
+        newer: GroupEpoch | None = None
+        for one in self.newest():
+            if one.kind != kind or (newer is not None and one.epoch >= newer.epoch):
+                break
+            if one.epoch == epoch:
+                return one
+            newer = one
+        return None
 
     def begin(self, kind: str, epoch: int, now_ms: int) -> GroupEpoch:
         number = max(self._values, default=0) + 1

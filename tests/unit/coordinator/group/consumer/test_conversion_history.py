@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.coordinator.group.consumer.both import CLASSIC_REBALANCE_MS, CLASSIC_SESSION_MS, Both
 from tests.unit.coordinator.group.consumer.test_downgrade import mixed
 
+from penstock.coordinator.group.group_log import GroupLog, encoded
 from penstock.coordinator.group.settings import patience_ms
 from penstock.protocol.requests.own_apis import GroupEpoch, What
 
@@ -101,3 +102,12 @@ def test_a_classic_member_is_named_after_a_part_of_its_own_session_timeout() -> 
     assert one in bench.group.late
     bench.advance(CLASSIC_SESSION_MS - patience_ms(CLASSIC_SESSION_MS))
     assert ("SESSION_TIMEOUT", one) in [pair for epoch in told(bench) for pair in who(epoch)]
+
+
+def test_an_epoch_of_the_same_number_before_the_group_was_classic_is_another_one() -> None:
+    log = GroupLog("readers", {}, 10)
+    for kind, epoch in (("consumer", 4), ("classic", 4), ("consumer", 5)):
+        begun = log.begin(kind, epoch, 0)
+        log = GroupLog("readers", {**log._slots, begun.number: encoded(begun)}, 10)
+    assert log.find("consumer", 4) is None
+    assert log.find("consumer", 5) is not None
