@@ -44,7 +44,8 @@ class Question:
             self._answers[shard] = answer
 
     def positions(self, epochs: Mapping[Shard, int]) -> Positions:
-        """Of all groups; `epochs` has every shard with its leader epoch, as the metadata say when all have answered.
+        """Of all groups, the least where several shards know an offset. `epochs` has every shard with its leader epoch,
+        as the metadata say when all have answered.
         Raises KafkaError COORDINATOR_NOT_AVAILABLE where something is missing.
         """
         counts: dict[str, int] = {}
@@ -58,7 +59,9 @@ class Question:
                     ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {topic}-{index} has not answered"
                 )
             for group_id, offsets in answer.positions.items():
-                found.setdefault(group_id, {}).update(offsets)
+                known = found.setdefault(group_id, {})
+                for place, offset in offsets.items():
+                    known[place] = min(offset, known.get(place, offset))
         return found
 
 
