@@ -124,10 +124,9 @@ class ShareConsumer:
         """Leave the group; records that are this member's are released."""
         self._own()
         self._topics = []
-        self._requests.assign({})
         self._known = None
+        self._requests.unsubscribe()
         await self._heartbeats.close()
-        self._requests.send(wants_records=False)
 
     @property
     def subscription(self) -> list[str]:
