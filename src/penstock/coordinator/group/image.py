@@ -228,6 +228,10 @@ class GroupImage(LogImage[AnyRecord]):
         pending = (group_id for group_id, name, _ in self.pending.places() if name == topic)
         return list(dict.fromkeys([*self._readers.get(topic, {}), *pending]))
 
+    def reads(self, group_id: str, topic: str) -> bool:
+        """Whether it is one of the topic's `readers`."""
+        return topic in self.offsets(group_id) or any(name == topic for _, name, _ in self.pending.places(group_id))
+
     def may_have(self, place: Place) -> bool:
         """Whether there is an offset, or may be one when a transaction ends."""
         group_id, topic, partition = place

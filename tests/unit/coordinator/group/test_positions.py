@@ -129,3 +129,13 @@ def test_others_have_their_turn_between_many_groups() -> None:
         shards.GROUPS_AT_ONCE,
         1,
     ]
+
+
+def test_others_have_their_turn_between_groups_with_many_offsets() -> None:
+    groups, count = Groups(), shards.OFFSETS_AT_ONCE // 2
+    rows = [OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(count)]
+    topics = [OffsetCommitRequestTopic(name="flights", partitions=rows)]
+    for name in "abc":
+        groups.take(groups.shard.commit("token", OffsetCommitRequest(group_id=name, topics=topics), 8, 0))
+    groups.write_all()
+    assert [list(some) for some in groups.shard.positions("flights", FLIGHTS_ID)] == [["a", "b"], ["c"]]
