@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from tests.unit.node.group_node import FLIGHTS_ID, GroupNode, ask, with_topics
 
-from penstock.node.api.consumed import HANDLERS
 from penstock.metadata.records import TopicRecord
+from penstock.node.api.consumed import HANDLERS
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import TRANSACTION_STATE
 from penstock.protocol.messages.offset_commit import (
