@@ -381,6 +381,8 @@ async def test_what_was_not_answered_before_the_end_is_told() -> None:
         assert (partition, offsets) == (T0, [0])
         assert isinstance(error, KafkaError)
         assert error.code is ErrorCode.REQUEST_TIMED_OUT
+        assert not one._heartbeats.are_going
+        assert not [it for it in threading.enumerate() if it.name.startswith("heartbeats of share group")]
         goes_on.set()
 
 
