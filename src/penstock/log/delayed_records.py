@@ -13,7 +13,7 @@ A batch is held as a whole, or written as a whole. What is held and due already 
 """
 
 from penstock.log.config import LogConfig
-from penstock.protocol.batch import DELAYED, BatchHeader, read_header
+from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.delayed import (
     CANCEL,
     CANCELS,
@@ -56,8 +56,6 @@ def held_back(
     """The batch that is to be written: the one that came, or one that holds it. Raises KafkaError and
     RefusedRecordsError.
     """
-    if header.attributes & DELAYED:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "the batch says that its records have waited: only a leader says so")
     if header.record_count > MOST_RECORDS:
         text = f"a batch of {header.record_count} records; where they may wait, {MOST_RECORDS} may come at once"
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)

@@ -186,11 +186,8 @@ def moved_batch(records: Sequence[tuple[int, Record]], compression: Compression,
 def moved_in(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> Iterator[Moved]:
     """What a batch without CONTROL and with DELAYED has moved. Raises DecodeError."""
     for record in iterate_records(buffer, 0, header, max_bytes=MAX_UNPACKED_BYTES):
-        waited_at, id_ = -1, NO_ID
-        for name, value in record.headers:
-            if name == WAITED_AT and value is not None and value.isdigit():
-                waited_at = int(value)
-            elif name == DELAY_ID and value is not None:
-                id_ = hash_of(value)
-        if waited_at >= 0:
-            yield Moved(waited_at, id_)
+        *as_sent, (name, waited_at) = record.headers or [("", None)]
+        if name != WAITED_AT or waited_at is None:
+            raise DecodeError(f"a record of the batch at offset {header.base_offset} does not say where it waited")
+        ids = [value for name, value in as_sent if name == DELAY_ID and value is not None]
+        yield Moved(int(waited_at), hash_of(ids[-1]) if ids else NO_ID)
