@@ -137,7 +137,7 @@ def test_no_client_says_that_records_have_waited(config: LogConfig, origin: Appe
 
 def test_no_client_writes_what_is_held(tmp_path: Path) -> None:
     held = bytes(encode_batch([record()]))
-    wrapped = hold(held, read_header(held), [Row(-1, NOW + 5, 0)], now_ms=NOW)
+    wrapped = hold(held, read_header(held), [Row(-1, NOW + 5, 0)], now_ms=NOW, unpacked_bytes=0)
     with pytest.raises(KafkaError, match="control batches"):
         open_log(tmp_path, CONFIG).append_as_leader(memoryview(wrapped), leader_epoch=0, now_ms=NOW, origin=CLIENT)
 
@@ -161,6 +161,24 @@ def test_what_a_thread_looked_at_has_the_time_of_its_append(tmp_path: Path) -> N
         log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=PATIENT)
     log.append_as_leader(unlooked.value.look(), leader_epoch=0, now_ms=NOW, origin=LOOKED_AT)
     assert read_header(log.read(0, 1 << 20).read()).max_timestamp == NOW
+
+
+def test_of_large_records_few_are_unpacked_at_a_time(tmp_path: Path) -> None:
+    values = [b"", *(b"%d" % number * 300_000 for number in range(9)), b""]
+    asked = [record((DELAY, b"5"), ("other", value), value=value) for value in values]
+    _, data = append(tmp_path, *asked, compression=Compression.GZIP)
+    held = Held(data, read_header(data))
+    assert [one.value for one in held.records()] == values
+    parts = {held.numbers_of_part(number) for number in range(len(values))}
+    assert max(map(len, parts)) == 2
+    assert sum(map(len, parts)) == len(values)
+
+
+def test_one_that_is_too_large_to_be_unpacked_in_a_moment_cannot_wait(tmp_path: Path) -> None:
+    most = CONFIG.max_message_bytes
+    with pytest.raises(InvalidRecords, match=r"record 1: of \d+ bytes, unpacked, it cannot wait: max.message.bytes"):
+        append(tmp_path, record((DELAY, b"5")), record(value=bytes(most)), compression=Compression.ZSTD)
+    append(tmp_path, record(), record(value=bytes(most)), compression=Compression.ZSTD)
 
 
 def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from penstock.log.validation import LOOKED_AT
 from penstock.node.environment.alarm import Alarm
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
-from penstock.protocol.delayed import PART_RECORDS, Held, carry
+from penstock.protocol.delayed import Held, carry, size_of
 from penstock.protocol.errors import DecodeError, KafkaError
 from penstock.protocol.records import Record
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
@@ -43,8 +43,12 @@ COMMIT_MS: Final = 50
 """Who deletes looks so often whether what was carried on is committed."""
 OPENED: Final = 16
 """Held batches that are in memory, and of whose parts as many are unpacked."""
-UNPACKED_A_STEP: Final = 400
-"""Records, and those of one further part."""
+OPENED_BYTES: Final = 8 << 20
+"""These have no more bytes in all, or one part is unpacked."""
+UNPACKED_A_STEP: Final = 1 << 20
+"""Bytes, and those of one further part."""
+A_RECORD: Final = 2_500
+"""To unpack a record takes as long as so many bytes more."""
 
 
 class Delivery:
@@ -59,7 +63,7 @@ class Delivery:
         self._wait: Wait | None = None
         self._opened: OrderedDict[int, Held] = OrderedDict()
         self._parts: OrderedDict[tuple[int, int], list[Record]] = OrderedDict()
-        self._unpacked = 0
+        self._parts_bytes = self._unpacked = 0
         self._failure = ""
         self._deletes_before = 0
         self._carry_before = self._cleared = 0
@@ -169,7 +173,7 @@ class Delivery:
     def _delivers(self, now_ms: int) -> bool:
         """A batch of what is due, if anything is; also if more may be."""
         entries = self.records.waiting.due(now_ms, MOST_MOVED)
-        mover, unpacked = Mover(), self._unpacked
+        mover, unpacked = Mover(self._partition.log.config.max_message_bytes), self._unpacked
         for entry in entries:
             if self._unpacked - unpacked > UNPACKED_A_STEP:
                 break
@@ -201,10 +205,12 @@ class Delivery:
                 self._parts.move_to_end((base_offset, first))
                 return records[number - first]
         first, records = held.part(number)
-        self._unpacked += len(records)
+        size = sum(map(size_of, records))
+        self._unpacked += size + len(records) * A_RECORD
         self._parts[held.base_offset, first] = records
-        if len(self._parts) > OPENED:
-            self._parts.popitem(last=False)
+        self._parts_bytes += size
+        while len(self._parts) > (OPENED if self._parts_bytes <= OPENED_BYTES else 1):
+            self._parts_bytes -= sum(map(size_of, self._parts.popitem(last=False)[1]))
         return records[number - first]
 
     def _append(self, batch: bytearray, now_ms: int) -> None:
@@ -239,8 +245,8 @@ class Delivery:
 
     def _carry(self, held: Held, now_ms: int) -> bool:
         """What still waits of another part of it; whether that was the last part."""
-        first = self._carried[1] if self._carried[0] == held.base_offset else 0
-        rows = list(islice(held.rows(), first, first + PART_RECORDS))
+        numbers = held.numbers_of_part(self._carried[1] if self._carried[0] == held.base_offset else 0)
+        rows = list(islice(held.rows(), numbers.start, numbers.stop))
         place_of = self.records.waiting.place_of
         still = {
             row.waited_at: row
@@ -248,11 +254,11 @@ class Delivery:
             if held.base_offset <= place_of(row.waited_at) <= held.last_offset
         }
         if still:
-            _, records = held.part(first)
+            _, records = held.part(numbers.start)
             chosen = [record for row, record in zip(rows, records, strict=True) if row.waited_at in still]
             self._append(carry(chosen, list(still.values()), held.compression, now_ms=now_ms), now_ms)
-        self._carried = held.base_offset, first + PART_RECORDS
-        return first + PART_RECORDS >= held.count
+        self._carried = held.base_offset, numbers.stop
+        return numbers.stop >= held.count
 
     def _retained_from(self, now_ms: int) -> int:
         log = self._partition.log

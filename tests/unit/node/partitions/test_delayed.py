@@ -148,6 +148,33 @@ def test_very_many_in_one_batch_are_unpacked_by_and_by(one: One, codec: Compress
     assert {header.compression for header in moved} == {codec}
 
 
+@pytest.mark.parametrize(("most", "batches"), [(1 << 20, 5), (150_000, 10)])
+def test_what_comes_is_no_larger_than_what_may_be_sent(one: One, most: int, batches: int) -> None:
+    one.host.log.config = one.host.log.config.replace(max_message_bytes=most)
+    for _ in range(10):
+        one.send(b"v", headers=[("penstock-delay", b"5"), ("large", bytes(100_000))])
+    one.run(10)
+    moved = [header for _, header in one.host.batches(0, one.host.log.log_end_offset) if not header.is_control]
+    assert len(moved) == batches
+
+
+def test_of_what_was_unpacked_little_stays_in_memory(one: One) -> None:
+    """Of ten batches half goes now, half later; 30 MB unpacked, which they were sent in a few KB."""
+    for _ in range(10):
+        soon, later = [("penstock-delay", b"5")], [("penstock-delay", b"5000")]
+        records = [Record(key=bytes(700_000), value=b"v", headers=list(it)) for it in (soon, later) * 2]
+        one.host.append(bytes(encode_batch(records, compression=Compression.GZIP)), acks=-1)
+    one.run(10)
+    assert one.host.partition is not None
+    delivery = one.host.partition.delivery
+    assert delivery is not None
+    assert len(one.values()) == 20
+    assert sum(len(it.key or b"") for part in delivery._parts.values() for it in part) <= delayed.OPENED_BYTES
+    assert 1 < len(delivery._parts) <= delayed.OPENED
+    one.run(5_000)
+    assert len(one.values()) == 40
+
+
 def test_a_clock_that_was_set_back_delivers_nothing_early(one: One) -> None:
     one.send(b"a", headers=[("penstock-delay", b"1000")])
     one.run()
