@@ -82,7 +82,7 @@ def size_of(record: Record) -> int:
 def hold(
     batch: bytes | memoryview, header: BatchHeader, rows: Sequence[Row], *, now_ms: int, unpacked_bytes: int
 ) -> bytearray:
-    """The batch that holds this one, with its offsets and its producer; a row for each record of it. `unpacked_bytes` is
+    """The batch that holds this one, with its offsets and its producer; a row for each record of it. `unpacked_bytes`:
     the size of its records. Raises DecodeError where they cannot be unpacked.
     """
     batches: bytes | memoryview = batch

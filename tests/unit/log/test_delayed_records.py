@@ -156,8 +156,8 @@ def test_what_a_thread_looked_at_has_the_time_of_its_append(tmp_path: Path) -> N
     """Else retention would believe whatever time its producer thought of."""
     log = open_log(tmp_path, CONFIG.replace(message_timestamp_type=LOG_APPEND_TIME))
     record_of_later = Record(timestamp_ms=NOW + 1_000 * DAY_MS, value=b"v", headers=[(DELAY, b"5")])
+    batch = memoryview(encode_batch([record_of_later] * 1_000))
     with pytest.raises(UnlookedError) as unlooked:
-        batch = memoryview(encode_batch([record_of_later] * 1_000))
         log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=PATIENT)
     log.append_as_leader(unlooked.value.look(), leader_epoch=0, now_ms=NOW, origin=LOOKED_AT)
     assert read_header(log.read(0, 1 << 20).read()).max_timestamp == NOW

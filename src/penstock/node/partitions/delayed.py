@@ -19,7 +19,7 @@ from typing import Final
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import deletable_segments
 from penstock.log.validation import LOOKED_AT
-from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
 from penstock.protocol.delayed import Held, carry, size_of
@@ -54,12 +54,12 @@ A_RECORD: Final = 2_500
 class Delivery:
     """Of one partition, by its present leader. Made when that begins, it does nothing once another epoch has begun."""
 
-    def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
+    def __init__(self, partition: Partition, turns: Turns) -> None:
+        self._turns, self._now_ms = turns, turns.now_ms
         self._partition = partition
         self._leader = partition.check_leader()
-        self._now_ms = now_ms
         self.records = DelayedRecords(partition.log.log_start_offset)
-        self._alarm = Alarm(self._ring, now_ms)
+        self._alarm = Alarm(self._rings, self._now_ms)
         self._wait: Wait | None = None
         self._opened: OrderedDict[int, Held] = OrderedDict()
         self._parts: OrderedDict[tuple[int, int], list[Record]] = OrderedDict()
@@ -73,8 +73,8 @@ class Delivery:
         self._needed_from = 0
         self._emptied = (0, 0)
         """When all before the first offset is committed, nothing before the second one waits any more."""
-        self._carried_ms = now_ms() - CARRY_INTERVAL_MS
-        self._alarm.set(now_ms())
+        self._carried_ms = self._now_ms() - CARRY_INTERVAL_MS
+        self._alarm.set(self._now_ms())
 
     @property
     def is_over(self) -> bool:
@@ -82,6 +82,7 @@ class Delivery:
 
     def stop(self) -> None:
         self._alarm.cancel()
+        self._turns.discard(self._ring)
         if self._wait is not None:
             self._leader.appended.cancel(self._wait)
             self._wait = None
@@ -110,6 +111,9 @@ class Delivery:
         self._deletes_before = max(self._deletes_before, offset)
         self._delete()
         self._alarm.set(self._now_ms())
+
+    def _rings(self) -> None:
+        self._turns.add(self._ring)  # in each partition of a topic much may be due at the same time
 
     def _ring(self) -> None:
         if self.is_over:

@@ -1,5 +1,6 @@
 """A leader that delivers what waits in its log: over retention, deletions, restarts, and batches of very many."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.simulation.delayed.world import as_full_as_it_is
 
 from penstock.log.config import DAY_MS, LogConfig
 from penstock.metadata.topics import PartitionImage
+from penstock.node.environment.alarm import Turns
 from penstock.node.partitions import delayed
 from penstock.protocol.batch import DELAYED
 from penstock.protocol.compression import Compression
@@ -213,3 +215,26 @@ def test_who_leads_no_longer_delivers_nothing(one: One) -> None:
     assert one.host.partition is not None
     assert one.host.partition.delivery is None
     assert one.host.partition.needed_from == one.host.log.log_start_offset, "its leader says where the log begins"
+
+
+async def test_however_many_partitions_have_something_due_one_delivers_in_a_turn_of_the_loop(one: One) -> None:
+    partition, turns = one.host.partition, Turns(one.host.now_ms)
+    assert partition is not None
+    one.send(b"a", headers=[("penstock-delay", b"1")])
+    one.run()
+    others: list[str] = []
+    turns.add(lambda: others.append("first"))
+    partition.stop_delivering()
+    partition.deliver(turns)
+    one.time_ms += 10
+    one.host.ring()
+    turns.add(lambda: others.append("second"))
+    await asyncio.sleep(0)
+    assert (others, one.values()) == (["first"], [])
+    await asyncio.sleep(0)
+    assert (others, one.values()) == (["first"], [b"a"])
+    one.host.ring()
+    partition.stop_delivering()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert others == ["first", "second"]
