@@ -23,7 +23,7 @@ from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
 from penstock.protocol.delayed import Held, carry, size_of
-from penstock.protocol.errors import DecodeError, KafkaError
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import Record
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
 from penstock.replication.waits import Wait
@@ -122,10 +122,11 @@ class Delivery:
         now_ms = self._now_ms()
         failure = ""
         try:
-            due_ms = self._step(now_ms)
+            with self._partition.log.health.reporting(f"{self._partition}: reading what waits"):
+                due_ms = self._step(now_ms)
         except NotAppendingError:  # it hands over
             due_ms = now_ms + RETRY_MS
-        except (KafkaError, DecodeError) as error:
+        except KafkaError as error:
             failure = str(error)
             due_ms = now_ms + RETRY_MS
         if failure != self._failure:

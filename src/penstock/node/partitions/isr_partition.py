@@ -99,10 +99,10 @@ class IsrPartition(Partition):
 
     def delete_before(self, offset: int) -> None:
         """Where records wait in the log, it begins there once they have moved on."""
-        if self.delivery is None:
-            self.log.advance_log_start(offset)
-        else:
+        if self.delivery is not None:
             self.delivery.delete_before(offset)
+        elif not self.log.config.penstock_delay_enable:  # else this node stops
+            self.log.advance_log_start(offset)
 
     # records that wait
 

@@ -1,6 +1,8 @@
 """A leader that delivers what waits in its log: over retention, deletions, restarts, and batches of very many."""
 
 import asyncio
+import errno
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tests.simulation.delayed.hosts import Host, SteppedAlarm
 from tests.simulation.delayed.world import as_full_as_it_is
 
 from penstock.log.config import DAY_MS, LogConfig
+from penstock.log.disk import OpenFile
 from penstock.metadata.topics import PartitionImage
 from penstock.node.environment.alarm import Turns
 from penstock.node.partitions import delayed
@@ -238,3 +241,31 @@ async def test_however_many_partitions_have_something_due_one_delivers_in_a_turn
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert others == ["first", "second"]
+
+
+def test_a_disk_that_cannot_be_read_fails_as_it_does_for_all_that_read_it(
+    one: One, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.send(b"a", headers=[("penstock-delay", b"1")])
+    monkeypatch.setattr(OpenFile, "read_at", partial(_broken, OSError(errno.EIO, "broken")))
+    one.run(10)
+    assert one.host.log.health.failure is not None
+    assert "what is due waits" in caplog.text
+
+
+def _broken(error: OSError, *_: object) -> bytes:
+    raise error
+
+
+def test_nothing_that_waits_is_deleted_where_nobody_can_carry_it_on(one: One) -> None:
+    """A node that stops delivers no longer, and may still be asked to delete."""
+    one.send(b"a", headers=[("penstock-delay", b"1000")])
+    one.run()
+    partition = one.host.partition
+    assert partition is not None
+    partition.stop_delivering()
+    partition.delete_before(1)
+    assert one.host.log.log_start_offset == 0
+    one.restart()
+    one.run(1_000)
+    assert one.values() == [b"a"]
