@@ -34,6 +34,8 @@ STEP_BATCHES: Final = 50
 """Batches of which the headers are read in one step."""
 STEP_BYTES: Final = 256 << 10
 """So much is unpacked in one step, or one batch."""
+READ_RECORD: Final = 500
+"""To read of a record that it waits, or waits no longer, takes as long as so many bytes more."""
 LOOK_MS: Final = 5_000
 """While something waits, the clock is looked at so often: it may have been set, and timers do not hear of that."""
 RETRY_MS: Final = 1_000
@@ -166,7 +168,7 @@ class Delivery:
             if header.attributes & DELAYED:
                 if not records.take(batch(), header):
                     return False
-                size += header.size_in_bytes
+                size += header.size_in_bytes + header.last_offset_delta * READ_RECORD
                 if size >= STEP_BYTES:
                     break
             else:

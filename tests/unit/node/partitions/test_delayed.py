@@ -269,3 +269,14 @@ def test_nothing_that_waits_is_deleted_where_nobody_can_carry_it_on(one: One) ->
     one.restart()
     one.run(1_000)
     assert one.values() == [b"a"]
+
+
+def test_a_new_leader_reads_what_waits_and_what_has_come_in_small_steps(one: One) -> None:
+    """Of some hundred records each, also where they take few bytes."""
+    for _ in range(60):
+        one.send(*[b"v"] * 50, headers=[("penstock-delay", b"1")])
+    one.restart()
+    assert one.run() >= 3_000 // 600
+    one.run(10)
+    one.restart()
+    assert one.run() >= 6_000 // 600
