@@ -74,9 +74,9 @@ class OwnClient(Client):
         self.world.after(self.random.choice((200, 1_000)), lambda: self._beat(run))
 
     def _come_to_target(self, run: int) -> None:
-        if self.is_coming or self.machine.is_at_target:
+        if self.is_coming or (target := self.machine.begin()) is None:
             return
-        target, self.is_coming = self.machine.target, True
+        self.is_coming = True
 
         def come() -> None:
             if run != self.run:

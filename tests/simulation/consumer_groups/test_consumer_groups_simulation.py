@@ -19,6 +19,15 @@ def test_so_it_is_in_a_group_that_goes_from_one_protocol_to_the_other_and_back()
     assert sum(outcome.downgrades for outcome in outcomes) > SEEDS // 2
 
 
+@pytest.mark.parametrize("seed", [79, 362])
+def test_who_was_put_out_on_the_way_to_a_target_does_not_come_there(seed: int) -> None:
+    simulate(seed)
+
+
+def test_an_assignment_that_was_taken_back_is_followed_no_more() -> None:
+    simulate(34)
+
+
 @pytest.mark.soak
 def test_so_it_is_from_many_seeds() -> None:
     for seed in range(SEEDS, MORE_SEEDS):

@@ -132,7 +132,7 @@ class AssignedMembership:
     def target(self) -> frozenset[Place] | None:
         """What the application is to come to; None if it is there."""
         with self._lock:
-            return None if self._machine.is_at_target else self._machine.target
+            return self._machine.begin()
 
     @property
     def has_target(self) -> bool:

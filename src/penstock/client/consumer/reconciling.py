@@ -4,6 +4,7 @@
 | --- | --- |
 | the first heartbeat, one after another subscription, or after no answer | it says all of itself |
 | an answer with an assignment | that is the target, which the application is to come to |
+| the application begins to come to it | until it has, nobody can say what it reads, and the member does not |
 | the application has come to it | the next heartbeat, at once, says what the member owns |
 | FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID, or the group is gone | all is lost: it joins again, at epoch 0 |
 | a refusal that passes, or no answer | it says all again |
@@ -63,11 +64,13 @@ class Reconciling:
         self._expression: str | None = None
         self._says_all = True
         self._says_owned = False
+        self._coming: frozenset[Place] | None = None
+        """The target that the application is on its way to."""
 
     @property
     def has_news(self) -> bool:
         """Whether the next heartbeat does not wait for its time."""
-        return self._says_owned
+        return self._says_owned and self._coming is None
 
     def subscribe(self, names: Collection[str], expression: str | None) -> None:
         """An expression is in the syntax of RE2."""
@@ -93,9 +96,10 @@ class Reconciling:
             request.subscribed_topic_names = list(self._names)
             request.subscribed_topic_regex = self._expression or ""
             request.server_assignor = self._assignor
-        if says_all or self._says_owned:
+        if self.epoch == JOINS or ((says_all or self._says_owned) and self._coming is None):
             request.topic_partitions = _by_topic(self.owned)
-        self._says_all = self._says_owned = False
+            self._says_owned = False
+        self._says_all = False
         return request
 
     def answered(self, response: ConsumerGroupHeartbeatResponse) -> None:
@@ -134,20 +138,28 @@ class Reconciling:
     def is_at_target(self) -> bool:
         return self.owned == self.target
 
+    def begin(self) -> frozenset[Place] | None:
+        """What the application is to come to from now on, until it says `come_to`; None if it is there."""
+        self._coming = None if self.is_at_target else self.target
+        return self._coming
+
     def come_to(self, target: frozenset[Place]) -> None:
-        """The application reads these, and nothing else. What it was to come to may be another by now."""
-        if self.epoch > JOINS:
-            self.owned = target
+        """The application reads these, and nothing else. The target may be another by now; if all was lost since it
+        began, this is of a former membership, and it has yet to hear of that.
+        """
+        if self._coming is target:
+            self.owned, self._coming = target, None
             self._says_owned = True
 
     def lose(self) -> None:
         """Others may own what it owned."""
-        self.is_lost = self.is_lost or bool(self.owned)
+        self.is_lost = self.is_lost or bool(self.owned) or self._coming is not None
         self.forget()
 
     def forget(self) -> None:
         self.epoch, self._says_all = JOINS, True
         self.owned = self.target = frozenset()
+        self._coming = None
 
 
 def _by_topic(owned: frozenset[Place]) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:

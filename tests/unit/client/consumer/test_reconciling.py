@@ -34,12 +34,18 @@ def owns(request: ConsumerGroupHeartbeatRequest) -> list[int] | None:
     return [index for topic in request.topic_partitions for index in topic.partitions]
 
 
+def come(made: Reconciling) -> None:
+    target = made.begin()
+    assert target is not None
+    made.come_to(target)
+
+
 def at(epoch: int, *indexes: int) -> Reconciling:
     """It owns these, and has said so."""
     made = member()
     made.request()
     made.answered(answer(epoch, *indexes))
-    made.come_to(made.target)
+    come(made)
     made.request()
     made.answered(answer(epoch, has_assignment=False))
     return made
@@ -63,7 +69,7 @@ def test_it_says_what_it_owns_when_it_has_come_to_its_target_and_not_before() ->
     assert (made.is_at_target, made.has_news) == (False, False)
     assert owns(made.request()) is None
     made.answered(answer(3, has_assignment=False))
-    made.come_to(made.target)
+    come(made)
     assert made.has_news
     assert owns(made.request()) == [0]
     assert not made.has_news
@@ -98,8 +104,34 @@ def test_one_that_was_put_out_owns_nothing_and_joins_again(code: ErrorCode) -> N
     made.refused(KafkaError(code))
     assert (made.is_lost, made.owned, made.is_at_target) == (True, frozenset(), True)
     assert (made.request().member_epoch, owns(made.request())) == (0, [])
-    made.come_to(frozenset({(A, 0)}))
-    assert made.owned == frozenset(), "what it was about to come to is somebody else's"
+
+
+def test_on_its_way_to_a_target_it_does_not_say_what_it_owns() -> None:
+    """The coordinator would take what it comes to just now for free, where the next target does not have it."""
+    made = at(3, 0)
+    made.answered(answer(4, 0, 1))
+    target = made.begin()
+    assert target is not None
+    made.unanswered()
+    assert (owns(made.request()), made.has_news) == (None, False)
+    made.answered(answer(5, 0))
+    made.come_to(target)
+    assert made.has_news
+    assert owns(made.request()) == [0, 1]
+
+
+def test_what_it_was_on_its_way_to_when_it_was_put_out_is_somebody_elses() -> None:
+    made = member()
+    made.request()
+    made.answered(answer(3, 0))
+    target = made.begin()
+    assert target is not None
+    made.refused(KafkaError(ErrorCode.FENCED_MEMBER_EPOCH))
+    assert made.is_lost, "the application reads it soon"
+    assert owns(made.request()) == []
+    made.answered(answer(4, 1))
+    made.come_to(target)
+    assert (made.owned, made.is_at_target) == (frozenset(), False)
 
 
 @pytest.mark.parametrize(
