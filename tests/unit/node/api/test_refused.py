@@ -48,6 +48,7 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
@@ -82,7 +83,9 @@ def told(node: Node, request: Message, version: int, answer: type[AnswerT]) -> A
 # records
 
 
-def produce_to(*topics: str | UUID, transactional_id: str | None = None) -> ProduceRequest:
+def produce_to(
+    *topics: str | UUID, transactional_id: str | None = None, records: bytes = batch(b"one")
+) -> ProduceRequest:
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=1,
@@ -91,7 +94,7 @@ def produce_to(*topics: str | UUID, transactional_id: str | None = None) -> Prod
             TopicProduceData(
                 name=topic if isinstance(topic, str) else "",
                 topic_id=ZERO_UUID if isinstance(topic, str) else topic,
-                partition_data=[PartitionProduceData(index=0, records=batch(b"one"))],
+                partition_data=[PartitionProduceData(index=0, records=records)],
             )
             for topic in topics
         ],
@@ -117,11 +120,36 @@ def test_records_are_appended_to_the_topics_alone_that_one_may_write_to(node: No
     assert node.partition("secrets").log.log_end_offset == 0
 
 
-def test_a_transaction_needs_its_id(node: Node) -> None:
+IN_TRANSACTION = bytes(
+    encode_batch(
+        [Record(0, 0, None, b"one", [])], producer_id=8, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+)
+
+
+def test_records_of_a_transaction_need_its_id(node: Node) -> None:
     authorizer = without(node, "WRITE TRANSACTIONAL_ID payments")
     refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert produced(node, produce_to("orders", "secrets", transactional_id="payments"), 12) == [refused, refused]
+    asked = produce_to("orders", "secrets", transactional_id="payments", records=IN_TRANSACTION)
+    assert produced(node, asked, 12) == [refused, refused]
     assert authorizer.asked == ["WRITE TRANSACTIONAL_ID payments"]
+
+
+def test_one_batch_of_a_transaction_without_an_id_is_the_end_of_all(node: Node) -> None:
+    mixed = produce_to("orders", "secrets")
+    mixed.topic_data[1].partition_data[0].records = IN_TRANSACTION
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert produced(node, mixed, 12) == [refused, refused]
+    assert node.partition("orders").log.log_end_offset == 0
+    authorizer = without(node)
+    assert produced(node, produce_to("orders", transactional_id="payments"), 12) == [0], "nothing is in a transaction"
+    assert authorizer.asked == ["WRITE TOPIC orders"]
+
+
+def test_rights_come_before_what_is_wrong_with_a_request(node: Node) -> None:
+    without(node, "WRITE TOPIC secrets")
+    request = produce_to("orders", "secrets").replace(acks=7)
+    assert produced(node, request, 12) == [ErrorCode.INVALID_REQUIRED_ACKS, NO_TOPIC]
 
 
 def fetch_of(*topics: str | UUID, replica_id: int = -1) -> FetchRequest:
