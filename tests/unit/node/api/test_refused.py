@@ -187,13 +187,12 @@ def test_consumers_get_the_records_alone_that_they_may_read(node: Node) -> None:
     assert by_id == [(0, True), (NO_TOPIC, False), (ErrorCode.UNKNOWN_TOPIC_ID, False)]
 
 
-@pytest.mark.parametrize("version", [12, 17])
-def test_followers_need_the_clusters_own_right(node: Node, version: int) -> None:
-    node.produce(b"one")
-    authorizer = without(node, "CLUSTER_ACTION CLUSTER kafka-cluster")
-    wanted = "orders" if version == 12 else TOPIC_ID
-    assert fetched(node, fetch_of(wanted, replica_id=2), version) == [(NO_TOPIC, False)]
-    assert authorizer.asked == ["CLUSTER_ACTION CLUSTER kafka-cluster"]
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_topic_without_a_name_is_one_that_one_may_not_read_or_write(node: Node, version: int) -> None:
+    without(node, everything=True)
+    assert produced(node, produce_to(""), max(3, version)) == [NO_TOPIC]
+    answer = told(node, fetch_of(""), version, FetchResponse)
+    assert [(it.error_code, it.records) for it in answer.responses[0].partitions] == [(NO_TOPIC, b"")], "and no null"
 
 
 # metadata
@@ -219,12 +218,6 @@ def test_of_named_topics_no_more_is_told_than_was_asked(node: Node, version: int
     seen = described(told(node, named, version, MetadataResponse))
     assert seen[1:] == [("secrets", ZERO_UUID, NO_TOPIC, 0), ("nowhere", ZERO_UUID, NO_TOPIC, 0)]
     assert seen[0][2:] == (0, 1)
-
-
-def test_who_may_not_know_of_a_topic_cannot_learn_its_name_by_its_id(node: Node) -> None:
-    without(node, "DESCRIBE TOPIC secrets")
-    by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=SECRETS_ID, name=None)])
-    assert described(told(node, by_id, 13, MetadataResponse)) == [(None, SECRETS_ID, NO_TOPIC, 0)]
 
 
 def test_a_topic_is_created_for_who_may_create_it(node: Node) -> None:
@@ -399,6 +392,35 @@ async def test_offsets_of_a_group_are_told_to_who_may_know_of_it(groups: Groups,
     else:
         assert (answer.groups[0] if version >= 8 else answer).error_code == NO_GROUP
     assert denied.asked == ["DESCRIBE GROUP readers"]
+
+
+@pytest.mark.parametrize("version", [8, 10])
+async def test_offsets_of_several_groups_are_told_each_by_its_rights(groups: Groups, version: int) -> None:
+    flights: str | UUID = "flights" if version < 10 else FLIGHTS_ID
+    for group_id in ("readers", "writers"):
+        request = commit_to("flights").replace(group_id=group_id)
+        await groups.ask(request, 9, OffsetCommitResponse, Recording())
+    (one,) = offsets_of(version, flights).groups
+    (everything,) = offsets_of(version).groups
+    asked = [one, everything, one.replace(group_id="writers"), everything.replace(group_id="writers")]
+    request = OffsetFetchRequest(groups=asked)
+
+    async def told_of(*missing: str) -> list[tuple[int, list[tuple[int, int]]]]:
+        answer = await groups.ask(request, version, OffsetFetchResponse, Recording(*missing))
+        return [
+            (
+                group.error_code,
+                [(topic.partitions[0].error_code, topic.partitions[0].committed_offset) for topic in group.topics],
+            )
+            for group in answer.groups
+        ]
+
+    seven, refused = (0, [(0, 7)]), (NO_GROUP, [])
+    assert await told_of() == [seven] * 4
+    assert await told_of("DESCRIBE GROUP writers") == [seven, seven, refused, refused]
+    no_topic = [(0, [(NO_TOPIC, -1)]), (0, [])]
+    assert await told_of("DESCRIBE TOPIC flights") == no_topic * 2
+    assert await told_of("DESCRIBE TOPIC flights", "DESCRIBE GROUP readers") == [refused, refused, *no_topic]
 
 
 async def test_groups_are_listed_for_who_may_know_of_them(groups: Groups) -> None:
