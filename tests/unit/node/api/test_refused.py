@@ -187,14 +187,6 @@ def test_consumers_get_the_records_alone_that_they_may_read(node: Node) -> None:
     assert by_id == [(0, True), (NO_TOPIC, False), (ErrorCode.UNKNOWN_TOPIC_ID, False)]
 
 
-@pytest.mark.parametrize("version", [4, 12])
-def test_a_topic_without_a_name_is_one_that_one_may_not_read_or_write(node: Node, version: int) -> None:
-    without(node, everything=True)
-    assert produced(node, produce_to(""), max(3, version)) == [NO_TOPIC]
-    answer = told(node, fetch_of(""), version, FetchResponse)
-    assert [(it.error_code, it.records) for it in answer.responses[0].partitions] == [(NO_TOPIC, b"")], "and no null"
-
-
 # metadata
 
 
@@ -394,18 +386,22 @@ async def test_offsets_of_a_group_are_told_to_who_may_know_of_it(groups: Groups,
     assert denied.asked == ["DESCRIBE GROUP readers"]
 
 
+Told = tuple[int, list[tuple[int, int]]]
+"""Of a group: its error, and for each topic the error and the offset."""
+
+
 @pytest.mark.parametrize("version", [8, 10])
 async def test_offsets_of_several_groups_are_told_each_by_its_rights(groups: Groups, version: int) -> None:
     flights: str | UUID = "flights" if version < 10 else FLIGHTS_ID
     for group_id in ("readers", "writers"):
-        request = commit_to("flights").replace(group_id=group_id)
-        await groups.ask(request, 9, OffsetCommitResponse, Recording())
+        committed = commit_to("flights").replace(group_id=group_id)
+        await groups.ask(committed, 9, OffsetCommitResponse, Recording())
     (one,) = offsets_of(version, flights).groups
     (everything,) = offsets_of(version).groups
     asked = [one, everything, one.replace(group_id="writers"), everything.replace(group_id="writers")]
     request = OffsetFetchRequest(groups=asked)
 
-    async def told_of(*missing: str) -> list[tuple[int, list[tuple[int, int]]]]:
+    async def told_of(*missing: str) -> list[Told]:
         answer = await groups.ask(request, version, OffsetFetchResponse, Recording(*missing))
         return [
             (
@@ -415,10 +411,11 @@ async def test_offsets_of_several_groups_are_told_each_by_its_rights(groups: Gro
             for group in answer.groups
         ]
 
-    seven, refused = (0, [(0, 7)]), (NO_GROUP, [])
+    seven: Told = (0, [(0, 7)])
+    refused: Told = (NO_GROUP, [])
     assert await told_of() == [seven] * 4
     assert await told_of("DESCRIBE GROUP writers") == [seven, seven, refused, refused]
-    no_topic = [(0, [(NO_TOPIC, -1)]), (0, [])]
+    no_topic: list[Told] = [(0, [(NO_TOPIC, -1)]), (0, [])]
     assert await told_of("DESCRIBE TOPIC flights") == no_topic * 2
     assert await told_of("DESCRIBE TOPIC flights", "DESCRIBE GROUP readers") == [refused, refused, *no_topic]
 

@@ -198,6 +198,15 @@ async def test_a_refusal_does_not_say_the_name_of_an_id(asked: Asked, row: Row) 
         assert told is (row.tells_name and right == [*row.refused][-1]), right
 
 
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.key in (ApiKey.PRODUCE, ApiKey.FETCH) and row.how == BY_NAME], ids=names
+)
+async def test_a_topic_without_a_name_is_refused_unlooked(asked: Asked, row: Row) -> None:
+    answer = await asked.ask(row, row.build("", ZERO_UUID), Recording(everything=True))
+    check(answer, TOPIC, "no name")
+    assert "records=None" not in repr(answer), "clients do not expect that"
+
+
 def test_each_api_that_asks_rights_on_topics_has_its_rows() -> None:
     controllers = load_handlers(CONTROLLER_HANDLERS)
     of_clients = {
