@@ -24,6 +24,37 @@ def may_read(host: str, *there: AclBinding) -> bool:
     return rules.allows("User:ada", host, Operation.READ, Resource.TOPIC, "flights")
 
 
+WRITES = rule(operation=Operation.WRITE)
+DENIED = WRITES._replace(permission_type=Permission.DENY)
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ([rule(operation=Operation.DESCRIBE)], False),
+        ([WRITES], True),
+        ([WRITES, DENIED], False),
+        ([WRITES, rule(permission=Permission.DENY), DENIED._replace(resource_name="gates")], True),
+        ([WRITES, DENIED._replace(principal="User:bob"), DENIED._replace(resource_type=Resource.GROUP)], True),
+        ([WRITES, WRITES._replace(resource_name="f", pattern_type=PatternType.PREFIXED)], True),
+        ([WRITES, DENIED._replace(resource_name="*")], False),
+        (
+            [WRITES._replace(resource_name="f", pattern_type=PatternType.PREFIXED), DENIED._replace(resource_name="*")],
+            False,
+        ),
+        ([WRITES, DENIED._replace(resource_name="f", pattern_type=PatternType.PREFIXED)], False),
+        ([WRITES, DENIED._replace(host="10.0.0.2")], True),
+        ([WRITES._replace(host="10.0.0.2")], False),
+        ([rule(operation=Operation.ALL)], True),
+    ],
+)
+def test_any_one_topic_will_do_that_is_not_denied_as_a_whole(there: list[AclBinding], expected: bool) -> None:
+    rules = AccessRules()
+    for number, each in enumerate(there):
+        rules.add(UUID(int=number), each)
+    assert rules.allows_any("User:ada", "10.0.0.1", Operation.WRITE, Resource.TOPIC) is expected
+
+
 @pytest.mark.parametrize(
     ("network", "host", "expected"),
     [

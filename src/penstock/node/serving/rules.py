@@ -101,9 +101,11 @@ def said(_: Asking, thing: Any) -> str | None:
 
 
 def topic_of(asking: Asking, thing: Any) -> str | None:
-    """The topic may be given by its id."""
-    if isinstance(thing, str) or thing.topic_id == ZERO_UUID:
-        return said(asking, thing)
+    """The topic may be given by its id, and only by that in versions that have no name."""
+    if isinstance(thing, str):
+        return thing
+    if thing.topic_id == ZERO_UUID:
+        return said(asking, thing) if thing.__fields__["name"].is_in(asking.context.api_version) else None
     known = asking.node.image.topics_by_id.get(thing.topic_id)
     return None if known is None else known.name
 

@@ -23,7 +23,6 @@ _SAID: Final = (
     "key",
     "resource_type",
     "resource_name",
-    "feature",
     "producer_id",
     "entity_type",
     "entity_name",
@@ -39,15 +38,17 @@ _PARTS: Final = {
 _BARE: Final = ("name", "group_id", "transactional_id", "key", "partition_index", "partition_id")
 """The response's field for an item that is a mere name or number in the request."""
 _TOKEN_TIMES: Final = ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms")
-_NONE: Final = dict.fromkeys(
-    ("producer_epoch", "low_watermark", "node_id", "port", "committed_offset", *_TOKEN_TIMES), -1
-)
+_NONE: Final[dict[str, int | None]] = {
+    **dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "port", "committed_offset", *_TOKEN_TIMES), -1),
+    "entries": None,
+}
 """Fields whose default would have a meaning."""
 
 
 _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: ("entries", lambda request: request.entries),
     ApiKey.ALTER_CONFIGS: ("responses", lambda request: request.resources),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("responses", lambda request: request.topics),
     ApiKey.ALTER_REPLICA_LOG_DIRS: ("results", lambda request: [it for one in request.dirs for it in one.topics]),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results", lambda request: [*request.deletions, *request.upsertions]),
     ApiKey.CREATE_ACLS: ("results", lambda request: request.creations),
@@ -63,7 +64,6 @@ _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]]
     ApiKey.READ_SHARE_GROUP_STATE: ("results", lambda request: request.topics),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ("results", lambda request: request.topics),
     ApiKey.TXN_OFFSET_COMMIT: ("topics", lambda request: request.topics),
-    ApiKey.UPDATE_FEATURES: ("results", lambda request: request.feature_updates),
     ApiKey.WRITE_SHARE_GROUP_STATE: ("results", lambda request: request.topics),
     ApiKey.WRITE_TXN_MARKERS: ("markers", lambda request: request.markers),
 }

@@ -12,6 +12,7 @@ from penstock.node.serving.session import Session
 from penstock.protocol.messages import (
     add_offsets_to_txn,
     alter_configs,
+    alter_partition_reassignments,
     alter_replica_log_dirs,
     alter_share_group_offsets,
     consumer_group_describe,
@@ -30,6 +31,7 @@ from penstock.protocol.messages import (
     describe_producers,
     describe_share_group_offsets,
     describe_transactions,
+    elect_leaders,
     end_txn,
     incremental_alter_configs,
     init_producer_id,
@@ -242,6 +244,16 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda _: incremental_alter_configs.IncrementalAlterConfigsRequest(
         resources=_resources(incremental_alter_configs.AlterConfigsResource)
+    ),
+    ApiKey.ELECT_LEADERS: lambda _: elect_leaders.ElectLeadersRequest(
+        topic_partitions=[elect_leaders.TopicPartitions(topic="flights", partitions=[0])]
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda _: alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+        topics=[
+            alter_partition_reassignments.ReassignableTopic(
+                name="flights", partitions=[alter_partition_reassignments.ReassignablePartition(replicas=[1])]
+            )
+        ]
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: lambda _: alter_replica_log_dirs.AlterReplicaLogDirsRequest(
         dirs=[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tests.unit.node.api.asked import GROUPS, TOPICS, TRANSACTIONS
 
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
@@ -178,3 +180,55 @@ WITHIN = {
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
     OwnApiKey.DESCRIBE_GROUP_HISTORY,
 }
+
+WHOLE: Final = ("error_code",)
+PARTITIONS: Final = ("topics.partitions.error_code",)
+RESULTS: Final = ("results.error_code",)
+RESPONSES: Final = ("responses.error_code",)
+IN_GROUPS: Final = ("groups.error_code",)
+OF_STATES: Final = ("results.partitions.error_code",)
+
+REFUSED_AT: dict[AnyApiKey, tuple[str, ...]] = {
+    ApiKey.LIST_OFFSETS: PARTITIONS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: PARTITIONS,
+    ApiKey.DELETE_RECORDS: PARTITIONS,
+    ApiKey.DESCRIBE_PRODUCERS: PARTITIONS,
+    ApiKey.DESCRIBE_TRANSACTIONS: ("transaction_states.error_code",),
+    ApiKey.LIST_TRANSACTIONS: (),
+    ApiKey.WRITE_TXN_MARKERS: ("markers.topics.partitions.error_code",),
+    ApiKey.OFFSET_COMMIT: PARTITIONS,
+    ApiKey.TXN_OFFSET_COMMIT: PARTITIONS,
+    ApiKey.DELETE_GROUPS: RESULTS,
+    ApiKey.DESCRIBE_GROUPS: IN_GROUPS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: IN_GROUPS,
+    ApiKey.SHARE_GROUP_DESCRIBE: IN_GROUPS,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: IN_GROUPS,
+    OwnApiKey.DESCRIBE_GROUP_HISTORY: IN_GROUPS,
+    ApiKey.LIST_GROUPS: (),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: OF_STATES,
+    ApiKey.READ_SHARE_GROUP_STATE: OF_STATES,
+    ApiKey.WRITE_SHARE_GROUP_STATE: OF_STATES,
+    ApiKey.DELETE_SHARE_GROUP_STATE: OF_STATES,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: OF_STATES,
+    ApiKey.CREATE_TOPICS: ("topics.error_code",),
+    ApiKey.DELETE_TOPICS: RESPONSES,
+    ApiKey.CREATE_PARTITIONS: RESULTS,
+    ApiKey.DESCRIBE_CONFIGS: RESULTS,
+    ApiKey.ALTER_CONFIGS: RESPONSES,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: RESPONSES,
+    ApiKey.CREATE_ACLS: RESULTS,
+    ApiKey.DELETE_ACLS: ("filter_results.error_code",),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: RESULTS,
+    ApiKey.ALTER_CLIENT_QUOTAS: ("entries.error_code",),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ("results.partitions.error_code",),
+    ApiKey.ELECT_LEADERS: (*WHOLE, "replica_election_results.partition_result.error_code"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (*WHOLE, "responses.partitions.error_code"),
+}
+"""Where a refusal stands, as far as a version has the field; `WHOLE` for all others."""
+
+OF_TOPICS_AT: dict[AnyApiKey, tuple[str, ...]] = {
+    ApiKey.OFFSET_DELETE: PARTITIONS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: ("responses.partitions.error_code",),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: RESPONSES,
+}
+"""Where the refusal of a topic stands, if that of a group stands elsewhere."""

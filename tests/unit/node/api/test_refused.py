@@ -48,6 +48,7 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
@@ -82,7 +83,9 @@ def told(node: Node, request: Message, version: int, answer: type[AnswerT]) -> A
 # records
 
 
-def produce_to(*topics: str | UUID, transactional_id: str | None = None) -> ProduceRequest:
+def produce_to(
+    *topics: str | UUID, transactional_id: str | None = None, records: bytes = batch(b"one")
+) -> ProduceRequest:
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=1,
@@ -91,7 +94,7 @@ def produce_to(*topics: str | UUID, transactional_id: str | None = None) -> Prod
             TopicProduceData(
                 name=topic if isinstance(topic, str) else "",
                 topic_id=ZERO_UUID if isinstance(topic, str) else topic,
-                partition_data=[PartitionProduceData(index=0, records=batch(b"one"))],
+                partition_data=[PartitionProduceData(index=0, records=records)],
             )
             for topic in topics
         ],
@@ -117,11 +120,36 @@ def test_records_are_appended_to_the_topics_alone_that_one_may_write_to(node: No
     assert node.partition("secrets").log.log_end_offset == 0
 
 
-def test_a_transaction_needs_its_id(node: Node) -> None:
+IN_TRANSACTION = bytes(
+    encode_batch(
+        [Record(0, 0, None, b"one", [])], producer_id=8, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+)
+
+
+def test_records_of_a_transaction_need_its_id(node: Node) -> None:
     authorizer = without(node, "WRITE TRANSACTIONAL_ID payments")
     refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert produced(node, produce_to("orders", "secrets", transactional_id="payments"), 12) == [refused, refused]
+    asked = produce_to("orders", "secrets", transactional_id="payments", records=IN_TRANSACTION)
+    assert produced(node, asked, 12) == [refused, refused]
     assert authorizer.asked == ["WRITE TRANSACTIONAL_ID payments"]
+
+
+def test_one_batch_of_a_transaction_without_an_id_is_the_end_of_all(node: Node) -> None:
+    mixed = produce_to("orders", "secrets")
+    mixed.topic_data[1].partition_data[0].records = IN_TRANSACTION
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert produced(node, mixed, 12) == [refused, refused]
+    assert node.partition("orders").log.log_end_offset == 0
+    authorizer = without(node)
+    assert produced(node, produce_to("orders", transactional_id="payments"), 12) == [0], "nothing is in a transaction"
+    assert authorizer.asked == ["WRITE TOPIC orders"]
+
+
+def test_rights_come_before_what_is_wrong_with_a_request(node: Node) -> None:
+    without(node, "WRITE TOPIC secrets")
+    request = produce_to("orders", "secrets").replace(acks=7)
+    assert produced(node, request, 12) == [ErrorCode.INVALID_REQUIRED_ACKS, NO_TOPIC]
 
 
 def fetch_of(*topics: str | UUID, replica_id: int = -1) -> FetchRequest:
@@ -159,15 +187,6 @@ def test_consumers_get_the_records_alone_that_they_may_read(node: Node) -> None:
     assert by_id == [(0, True), (NO_TOPIC, False), (ErrorCode.UNKNOWN_TOPIC_ID, False)]
 
 
-@pytest.mark.parametrize("version", [12, 17])
-def test_followers_need_the_clusters_own_right(node: Node, version: int) -> None:
-    node.produce(b"one")
-    authorizer = without(node, "CLUSTER_ACTION CLUSTER kafka-cluster")
-    wanted = "orders" if version == 12 else TOPIC_ID
-    assert fetched(node, fetch_of(wanted, replica_id=2), version) == [(NO_TOPIC, False)]
-    assert authorizer.asked == ["CLUSTER_ACTION CLUSTER kafka-cluster"]
-
-
 # metadata
 
 
@@ -191,12 +210,6 @@ def test_of_named_topics_no_more_is_told_than_was_asked(node: Node, version: int
     seen = described(told(node, named, version, MetadataResponse))
     assert seen[1:] == [("secrets", ZERO_UUID, NO_TOPIC, 0), ("nowhere", ZERO_UUID, NO_TOPIC, 0)]
     assert seen[0][2:] == (0, 1)
-
-
-def test_who_may_not_know_of_a_topic_cannot_learn_its_name_by_its_id(node: Node) -> None:
-    without(node, "DESCRIBE TOPIC secrets")
-    by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=SECRETS_ID, name=None)])
-    assert described(told(node, by_id, 13, MetadataResponse)) == [(None, SECRETS_ID, NO_TOPIC, 0)]
 
 
 def test_a_topic_is_created_for_who_may_create_it(node: Node) -> None:
@@ -371,6 +384,40 @@ async def test_offsets_of_a_group_are_told_to_who_may_know_of_it(groups: Groups,
     else:
         assert (answer.groups[0] if version >= 8 else answer).error_code == NO_GROUP
     assert denied.asked == ["DESCRIBE GROUP readers"]
+
+
+Told = tuple[int, list[tuple[int, int]]]
+"""Of a group: its error, and for each topic the error and the offset."""
+
+
+@pytest.mark.parametrize("version", [8, 10])
+async def test_offsets_of_several_groups_are_told_each_by_its_rights(groups: Groups, version: int) -> None:
+    flights: str | UUID = "flights" if version < 10 else FLIGHTS_ID
+    for group_id in ("readers", "writers"):
+        committed = commit_to("flights").replace(group_id=group_id)
+        await groups.ask(committed, 9, OffsetCommitResponse, Recording())
+    (one,) = offsets_of(version, flights).groups
+    (everything,) = offsets_of(version).groups
+    asked = [one, everything, one.replace(group_id="writers"), everything.replace(group_id="writers")]
+    request = OffsetFetchRequest(groups=asked)
+
+    async def told_of(*missing: str) -> list[Told]:
+        answer = await groups.ask(request, version, OffsetFetchResponse, Recording(*missing))
+        return [
+            (
+                group.error_code,
+                [(topic.partitions[0].error_code, topic.partitions[0].committed_offset) for topic in group.topics],
+            )
+            for group in answer.groups
+        ]
+
+    seven: Told = (0, [(0, 7)])
+    refused: Told = (NO_GROUP, [])
+    assert await told_of() == [seven] * 4
+    assert await told_of("DESCRIBE GROUP writers") == [seven, seven, refused, refused]
+    no_topic: list[Told] = [(0, [(NO_TOPIC, -1)]), (0, [])]
+    assert await told_of("DESCRIBE TOPIC flights") == no_topic * 2
+    assert await told_of("DESCRIBE TOPIC flights", "DESCRIBE GROUP readers") == [refused, refused, *no_topic]
 
 
 async def test_groups_are_listed_for_who_may_know_of_them(groups: Groups) -> None:

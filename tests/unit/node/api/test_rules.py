@@ -16,7 +16,10 @@ import pytest
 from tests.unit.node.api.asked import ANSWERS, REQUESTS, TOPICS, Recording
 from tests.unit.node.api.kafkas_rules import (
     KAFKA,
+    OF_TOPICS_AT,
     ON_BROKERS,
+    REFUSED_AT,
+    WHOLE,
     WITHIN,
     Effects,
 )
@@ -150,9 +153,46 @@ def test_a_refusal_names_the_kind_of_resource(package: str, key: int, version: i
     assert codes(judgement.answer) <= {ErrorCode[f"{kind}_AUTHORIZATION_FAILED"] for kind in kinds}
 
 
+def places(message: Message, before: str = "") -> Iterator[tuple[str, int]]:
+    """Where in an answer errors stand."""
+    for name in message.__fields__:
+        value = getattr(message, name)
+        if name == "error_code" and value:
+            yield f"{before}{name}", value
+        for part in value if isinstance(value, list) else (value,):
+            if isinstance(part, Message):
+                yield from places(part, f"{before}{name}.")
+
+
+def has(layout: Any, path: str, version: int) -> bool:
+    name, _, rest = path.partition(".")
+    field = layout.__fields__[name]
+    return bool(field.is_in(version)) and (not rest or has(field.kind, rest, version))
+
+
+@pytest.mark.parametrize(("package", "key", "version"), cases())
+def test_a_refusal_stands_where_kafkas_does(package: str, key: int, version: int) -> None:
+    handler, wanted, api = load_handlers(package)[key], expected(package, key), api_of(key)
+    alternatives = [question for question, effect in wanted.items() if effect == "or"]
+    for question in wanted:
+        if question in alternatives or wanted[question] == "told":
+            continue
+        kind = question.split()[1]
+        judgement = Judged(handler, version, Recording(question, *alternatives))
+        answer = decode(api.response_class, version, encode(judgement.answer, version))[0]
+        told = dict(places(answer))
+        where = OF_TOPICS_AT.get(api.key) if kind == "TOPIC" else None
+        at = [path for path in where or REFUSED_AT.get(api.key, WHOLE) if has(api.response_class, path, version)]
+        assert told == dict.fromkeys(at, ErrorCode[f"{kind}_AUTHORIZATION_FAILED"]), question
+
+
 def test_every_api_that_is_served_is_in_the_table() -> None:
     served = load_handlers(CONTROLLER_HANDLERS).keys() | load_handlers(BROKER_HANDLERS).keys()
     assert served == {int(key) for key in KAFKA.keys() | ON_BROKERS.keys()}
+
+
+def test_where_refusals_stand_is_said_of_no_other_api() -> None:
+    assert REFUSED_AT.keys() | OF_TOPICS_AT.keys() <= KAFKA.keys()
 
 
 def test_what_handlers_ask_themselves_is_declared_as_such() -> None:

@@ -5,13 +5,18 @@ import pytest
 from penstock.controller.decisions import DECISIONS
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from penstock.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsResponse
+from penstock.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from penstock.protocol.messages.describe_groups import DescribeGroupsResponse
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
@@ -43,11 +48,16 @@ def test_the_error_stands_where_the_response_has_room_for_it() -> None:
     elections = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="flights", partitions=[0, 1])])
     (topic,) = refusal(elections, ERROR).replica_election_results
     assert [item.error_code for item in topic.partition_result] == [ErrorCode.NOT_CONTROLLER] * 2
-    assert refusal(AlterPartitionReassignmentsRequest(), ERROR).error_message == "not here"
+    moves = refusal(AlterPartitionReassignmentsRequest(topics=[MOVED]), ERROR)
+    ((moved,),) = [topic.partitions for topic in moves.responses]
+    assert (moves.error_message, moved.partition_index, moved.error_code) == ("not here", 3, ErrorCode.NOT_CONTROLLER)
     features = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="metadata.version")])
-    assert [item.error_code for item in refusal(features, ERROR).results] == [ErrorCode.NOT_CONTROLLER]
+    answer = refusal(features, ERROR)
+    assert (answer.error_code, answer.results) == (ErrorCode.NOT_CONTROLLER, []), "as Kafka's"
+    assert refusal(DescribeClientQuotasRequest(), ERROR).entries is None
 
 
+MOVED = ReassignableTopic(name="flights", partitions=[ReassignablePartition(partition_index=3)])
 COMMIT = OffsetCommitRequest(
     group_id="readers",
     topics=[OffsetCommitRequestTopic(name="flights", partitions=[OffsetCommitRequestPartition(partition_index=3)])],

@@ -10,7 +10,7 @@ from penstock.node.serving.access import DESCRIBE_GROUP, NOT_ASKED
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each
 from penstock.protocol.acls import Resource
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.requests.api import ApiKey
 
@@ -24,9 +24,10 @@ from penstock.protocol.requests.api import ApiKey
 @coordinated(lambda request: request.groups)
 def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     groups = [_describe(broker, group_id, context.api_version) for group_id in request.groups]
-    asked = request.include_authorized_operations
     for group in groups:
-        group.authorized_operations = context.operations_on(Resource.GROUP, group.group_id) if asked else NOT_ASKED
+        is_told = request.include_authorized_operations and group.error_code == ErrorCode.NONE
+        operations = context.operations_on(Resource.GROUP, group.group_id) if is_told else NOT_ASKED
+        group.authorized_operations = operations
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -3,11 +3,12 @@
 Any replica answers for its own log, also since which offset a transaction is open: so one is found that nobody ends.
 """
 
+from penstock.metadata.topic_names import topic_name_error
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import READ_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Each
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -39,6 +40,9 @@ def describe_producers(
 
 def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
+        problem = topic_name_error(topic)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         producers = broker.partition(topic, index).log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)

@@ -57,14 +57,14 @@ def describe_topic_partitions(
             break
         topic = image.topics.get(name)
         if topic is None:
-            response.topics.append(_missing(name))
-            continue
-        described = yield from _page(topic, view, first, room, pace)
+            described = _missing(name)
+        else:
+            described = yield from _page(topic, view, first, room, pace)
         described.topic_authorized_operations = context.operations_on(Resource.TOPIC, name)
         response.topics.append(described)
         room -= len(described.partitions)
         reached = first + len(described.partitions)
-        if reached < len(topic.partitions):
+        if topic is not None and reached < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=reached)
             break
     return response

@@ -51,6 +51,9 @@ CREATED_AT_ONCE = 1_000
 
 Failures = dict[str, ErrorCode]
 
+UNTOLD: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST)
+"""Errors of topics of which it is not told what the client may do: it may of those that are not there yet."""
+
 
 RULE: Final = (
     Within(DESCRIBE_TOPIC, "for each; of all topics what is without it is left out"),
@@ -139,8 +142,8 @@ def _tell_operations(context: RequestContext, topics: list[MetadataResponseTopic
     for described in topics:
         if pace.is_due():
             yield None
-        if not described.error_code:
-            described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name or "")
+        if described.name is not None and described.error_code not in UNTOLD:
+            described.topic_authorized_operations = context.operations_on(Resource.TOPIC, described.name)
 
 
 def _asked(

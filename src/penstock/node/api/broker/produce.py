@@ -71,7 +71,7 @@ def produce(
 ) -> list[bytes] | Awaitable[list[bytes] | None] | None:
     if len(frame) <= POOLED_FRAME_BYTES:
         try:
-            request = _Request(broker, context, parse_produce(frame, position, context.api_version, most=WIDE))
+            request = _Request(broker, context, *_parsed(frame, position, context.api_version, most=WIDE))
         except TooManyItemsError:
             pass
         else:
@@ -85,7 +85,7 @@ def produce(
 def _produce_in_parts(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> Steps[list[bytes] | None]:
-    request = _Request(broker, context, (yield partial(parse_produce, frame, position, context.api_version)))
+    request = _Request(broker, context, *(yield partial(_parsed, frame, position, context.api_version)))
     part: list[tuple[str | UUID, list[tuple[int, memoryview | None]]]] = []
     count = size = 0
     for topic, asked in request.topics:
@@ -101,6 +101,16 @@ def _produce_in_parts(
                 yield None
     request.append(part)
     return (yield from request.rest())
+
+
+def _parsed(frame: memoryview, position: int, version: int, most: int | None = None) -> tuple[Produced, bool]:
+    """The request, and whether any batch in it says that it is of a transaction."""
+    request = parse_produce(frame, position, version, most=most)
+    for _, asked in request[3]:
+        for _, batch in asked:
+            if batch is not None and len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL:
+                return request, True
+    return request, False
 
 
 class _Request:
@@ -122,13 +132,11 @@ class _Request:
         "unverified",
     )
 
-    def __init__(self, broker: Broker, context: RequestContext, asked: Produced) -> None:
+    def __init__(self, broker: Broker, context: RequestContext, asked: Produced, is_transactional: bool) -> None:
         self._transactional_id, self._acks, self._timeout_ms, self.topics = asked
         self._broker = broker
         self._context = context
-        self._refusal: KafkaError | None = None
-        if self._transactional_id is not None or not -1 <= self._acks <= 1:
-            self._refusal = _refusal(context, self._transactional_id, self._acks)
+        self._refusal = _refusal(context, self._transactional_id) if is_transactional else None
         self._answers: Answers = []
         self._pending: list[Pending | Held] = []
         self._refusals: Refusals | None = None
@@ -151,10 +159,12 @@ class _Request:
             if answers is None:
                 self._answers.append((topic, done))
             unwritable = (refusal or _unwritable(broker, context, topic)) if asks_rights else refusal
+            if unwritable is None and not -1 <= acks <= 1:
+                unwritable = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
             for index, batch in asked:
                 try:
                     partition = _partition(broker, context, topic, index, unwritable, is_late)
-                    checked = _checked(batch, transactional_id)
+                    checked = _checked(batch)
                     appended = partition.append(checked, acks=acks, now_ms=now_ms, origin=origin)
                 except UnverifiedError as error:
                     kept = Unverified(topic, index, bytearray(checked), error.header, origin, done)
@@ -245,10 +255,10 @@ def _failure(topic: str | UUID, index: int, error: KafkaError) -> str:
     return f"{topic}-{index}: {ErrorCode(error.code).name}"
 
 
-def _refusal(context: RequestContext, transactional_id: str | None, acks: int) -> KafkaError | None:
-    if transactional_id is not None and not context.allows(WRITE_TRANSACTION, transactional_id):
-        return WRITE_TRANSACTION.refused()
-    return None if -1 <= acks <= 1 else KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+def _refusal(context: RequestContext, transactional_id: str | None) -> KafkaError | None:
+    """Of a whole request with records of a transaction."""
+    may_write = transactional_id is not None and context.allows(WRITE_TRANSACTION, transactional_id)
+    return None if may_write else WRITE_TRANSACTION.refused()
 
 
 def _unwritable(broker: Broker, context: RequestContext, topic: str | UUID) -> KafkaError | None:
@@ -276,12 +286,10 @@ def _partition(
     return partition
 
 
-def _checked(batch: memoryview | None, transactional_id: str | None) -> memoryview:
-    """The batch to append; KafkaError where there is none, or one of a transaction in a request that names none."""
+def _checked(batch: memoryview | None) -> memoryview:
+    """The batch to append; KafkaError where there is none."""
     if not batch:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
-    if len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL and transactional_id is None:
-        raise WRITE_TRANSACTION.refused()
     return batch
 
 

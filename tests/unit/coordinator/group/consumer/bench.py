@@ -35,6 +35,7 @@ class Bench:
     """`holds`: writes wait for `commit` or `fail`; otherwise each is committed at once."""
 
     def __init__(self, settings: GroupSettings | None = None, **topics: int) -> None:
+        self.hidden: set[str] = set()
         self.settings = settings or GroupSettings()
         self.image = ClusterImage()
         self.now_ms = 1_000_000
@@ -151,7 +152,9 @@ class Bench:
         token = (member_id, epoch)
         self.replies.pop(token, None)
         caller = CALLER.replace(api_version=version)
-        self.take(self.shard.consumer_heartbeat(token, request, caller, lambda _: True, self.now_ms))
+        self.take(
+            self.shard.consumer_heartbeat(token, request, caller, lambda topic: topic not in self.hidden, self.now_ms)
+        )
         return self.replies.get(token)
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:

@@ -86,6 +86,7 @@ async def test_named_topics_and_those_that_are_not_there(broker: Broker) -> None
         ("c", 0),
         ("nothing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
+    assert {topic.topic_authorized_operations for topic in response.topics} == {0b110111111000}, "there or not"
 
 
 async def test_a_cursor_may_name_a_topic_that_has_gone(broker: Broker) -> None:

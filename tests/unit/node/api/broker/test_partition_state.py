@@ -190,6 +190,9 @@ def test_the_producers_of_a_partition(node: Node) -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (77, 2, 0)
     assert producer.last_timestamp == NOW_MS
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    nameless = node.ask(DescribeProducersRequest(topics=[TopicRequest(name="a/b", partition_indexes=[0])]), 0)
+    assert isinstance(nameless, DescribeProducersResponse)
+    assert nameless.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=2))
     assert node.ask(asked, 0).topics[0].partitions[0] == known, "a follower answers for its own log"  # type: ignore[attr-defined]
 
