@@ -71,7 +71,7 @@ def send(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt
 
 
 def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, finish: Finish) -> None:
-    epoch = group.state.epoch
+    epoch = group.committed.epoch  # one that fails yet may come again, and would say nothing new then
     request = BeginRequest(
         group_id=group.group_id,
         topics=[
@@ -118,6 +118,7 @@ def finish_begun(
 
 
 def _begin_again(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt: int, now_ms: int) -> None:
+    forget_gone(house, group, now_ms)
     waiting = group.state.partitions.initializing
     if is_there(house, group):
         send(house, group, {topic: found for topic, found in topics.items() if topic in waiting}, attempt)
