@@ -88,7 +88,9 @@ class Bench:
             self.commit()
 
     def commit(self, writes: int | None = None) -> None:
-        for _ in range(len(self.under_way) if writes is None else writes):
+        left = -1 if writes is None else writes
+        while self.under_way and left:
+            left -= 1
             append = self.under_way.pop(0)
             self.log.append(append)
             self.take(self.shard.appended(append.write_id, ErrorCode.NONE, self.now_ms))
