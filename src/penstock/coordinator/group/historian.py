@@ -127,8 +127,8 @@ class Historian:
 
     def _make_room(self, draft: Draft[AnyRecord]) -> None:
         histories = self._image.histories
-        before = histories.bytes
-        if before > self._most_bytes:
+        if histories.bytes > self._most_bytes:
+            before = histories.bytes
             for place in list(islice(histories.oldest(), EVICTED_AT_ONCE)):
                 if histories.bytes <= self._most_bytes or before - histories.bytes > EVICTED_BYTES:
                     break
