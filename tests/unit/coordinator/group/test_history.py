@@ -397,7 +397,7 @@ def test_many_histories_that_are_handed_over_fit_into_batches() -> None:
     bench.join("m1", "a")
     historian = bench.shard._table.historian
     told_of = [HistoryRecord("g", slot, b"\0" * MOST_BYTES) for slot in range(600)]
-    historian.sealed = lambda: told_of  # type: ignore[method-assign]
+    historian.sealed = lambda: iter(told_of)  # type: ignore[method-assign]
     before = len(bench.log)
     bench.take(bench.shard.seal(bench.now_ms))
     assert sum(len(one.records) for one in bench.log[before:]) == 600
