@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
 from tests.unit.node.contexts import broker_context, node_context
 
 from penstock.coordinator.effects import AtShareCoordinators
@@ -114,6 +115,18 @@ async def test_very_many_are_asked_about_in_parts() -> None:
         share_states.MOST_PARTITIONS = share_states_most  # type: ignore[misc]
     assert [len(places) for _, places in brokers.asked] == [7, 7, 6]
     assert not any(one.error_code for topic in answer.results for one in topic.partitions)
+
+
+async def test_others_have_their_turn_while_coordinators_of_very_many_are_looked_up() -> None:
+    states, _, _ = made((1,))
+    asking, turns = states.done(job(1_000)), 0
+    try:
+        while asking.send(None) is None:
+            turns += 1
+    except StopIteration:
+        pytest.fail("it waits for the brokers in the end")
+    asking.close()
+    assert turns == 10
 
 
 async def test_the_first_that_is_asked_creates_the_topic() -> None:
