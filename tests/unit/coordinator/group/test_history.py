@@ -3,10 +3,12 @@
 import random
 from typing import Any
 
+import pytest
 from tests.unit.coordinator.group.consumer.bench import GROUP, SESSION_MS, Bench
 
 from penstock.coordinator.effects import Append, Effect, Note
 from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.consumer import story
 from penstock.coordinator.group.group_log import MOST_BYTES, NAMED, GroupLog, encoded, put_moves
 from penstock.coordinator.group.records import HistoryRecord
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings, patience_ms
@@ -434,3 +436,36 @@ def test_why_members_go_is_not_remembered_for_ever() -> None:
         historian.because(GROUP, f"m{number}", What.LEFT)
     assert len(historian._notes[GROUP]) <= 1_000
     assert "m4999" in historian._notes[GROUP]
+
+
+def test_of_very_many_partitions_nobody_reckons_what_has_moved() -> None:
+    bench = Bench(AT_ONCE.replace(consumer=AT_ONCE.consumer.replace(assigned_at_once=10_000)), a=story.RECKONED + 1)
+    bench.join("m1", "a")
+    (epoch,) = told(bench)
+    assert (epoch.moved, epoch.moves) == (-1, [])
+    bench.join("m2", "b")
+    assert [one.moved for one in told(bench)] == [-1, 0]
+
+
+def test_while_an_epoch_waits_for_the_next_assignment_members_are_not_looked_at_for_each_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(GroupSettings(), a=2)
+    bench.join("m1", "a")
+    bench.advance(1_001)
+    bench.join("m2", "a")
+    bench.beat("m1", 2)
+    bench.join("m3", "a")
+    bench.beat("m1", 2, {"a": [0]})
+    bench.beat("m2", 3, {})
+    looks: list[object] = []
+
+    def look(*asked: object) -> list[str]:
+        looks.append(asked)
+        return []
+
+    monkeypatch.setattr(story, "_behind", look)
+    for number in range(10):
+        bench.join(f"n{number}", "a")
+    assert bench.group.state.assignment.epoch < bench.group.state.epoch
+    assert len(looks) <= 1

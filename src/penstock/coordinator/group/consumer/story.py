@@ -27,6 +27,8 @@ from penstock.protocol.requests.own_apis import A_HEARTBEAT, Awaited, GroupChang
 
 AWAITED: Final = 100
 """Members that are named as awaited."""
+RECKONED: Final = 2_000
+"""Partitions in the targets of a batch, before and after: of more nobody reckons what has moved. Ten milliseconds."""
 
 Changed = Mapping[str, tuple[Any, Any]]
 """By name, what a batch has found and what it leaves."""
@@ -86,7 +88,7 @@ class ConsumerStory(Story):
             begun.changes = _who(log, parts[MEMBER], replaced)
             begun.members = len(state.members)
             gone = {name: pair for name, pair in targets.items() if name not in state.members}
-            put_moves(begun, self._moves(state, [], gone))
+            self._put_moves(begun, state, [], gone)
         if targets:
             self._loosen(log.group_id, targets)
         if parts[ASSIGNMENT]:
@@ -114,11 +116,22 @@ class ConsumerStory(Story):
         self.seal(log)
         # What a write that failed has taken back is not what the members are to have.
         good = {name: (before, after) for name, (before, after) in targets.items() if state.target(name) == after}
-        put_moves(epoch, self._moves(state, log.newest(), good))
+        self._put_moves(epoch, state, log.newest(), good)
         epoch.formed_ms = now_ms
         log.change(epoch)
         behind = _behind(state, assignment.epoch, coming)
         self._under_way[log.group_id] = _UnderWay(assignment.epoch, epoch.started_ms, behind)
+
+    def _put_moves(
+        self, told: GroupEpoch, state: ConsumerState, epochs: Iterable[GroupEpoch], targets: Changed
+    ) -> None:
+        if (
+            sum(len(indexes) for pair in targets.values() for one in pair for indexes in (one or {}).values())
+            > RECKONED
+        ):
+            told.moved = -1
+        else:
+            put_moves(told, self._moves(state, epochs, targets))
 
     def _moves(self, state: ConsumerState, epochs: Iterable[GroupEpoch], targets: Changed) -> Moves:
         """Of targets before and after. Who has a partition still gives it; or who went with it since the last epoch
@@ -159,8 +172,10 @@ class ConsumerStory(Story):
             under_way.saw(member_id, current, now_ms)
         if under_way.behind or under_way.epoch != state.assignment.epoch:
             return None
+        if state.members and state.epoch > under_way.epoch:  # another epoch has begun
+            return None
         if state.members and state.state != STABLE:
-            # Another epoch has begun, or a write has failed that brought members to their targets.
+            # A write has failed that brought members to their targets.
             under_way.behind = dict.fromkeys(_behind(state, under_way.epoch))
             return None
         ended = log.find(self.kind, under_way.epoch)
