@@ -136,7 +136,7 @@ async def test_the_first_that_is_asked_creates_the_topic() -> None:
     (topic,) = command.topics
     configs = {one.name: one.value for one in topic.configs}
     assert (topic.name, topic.num_partitions) == (SHARE_GROUP_STATE, 50)
-    assert (configs["cleanup.policy"], configs["retention.ms"]) == ("delete", "-1")
+    assert (configs["cleanup.policy"], configs["retention.ms"], configs["retention.bytes"]) == ("delete", "-1", "-1")
     assert {one.error_code for found in answer.results for one in found.partitions} == {
         ErrorCode.COORDINATOR_NOT_AVAILABLE
     }
