@@ -70,6 +70,11 @@ class PendingOffsets:
     def has(self, group_id: str, topic: str, partition: int) -> bool:
         return (group_id, topic, partition) in self._producers.get(group_id, ())
 
+    def at(self, place: Place) -> list[PendingRecord]:
+        """What may count there when transactions end."""
+        found = (self._of[producer_id][place] for producer_id in self._producers.get(place[0], {}).get(place, ()))
+        return [record for record in found if record is not None]
+
     def has_group(self, group_id: str) -> bool:
         return group_id in self._producers
 
@@ -79,8 +84,7 @@ class PendingOffsets:
         return [place for places in groups for place in places if self.may_come(place)]
 
     def may_come(self, place: Place) -> bool:
-        producers = self._producers.get(place[0], {}).get(place, ())
-        return any(self._of[producer_id][place] is not None for producer_id in producers)
+        return bool(self.at(place))
 
 
 class Histories:
@@ -226,6 +230,10 @@ class GroupImage(LogImage[AnyRecord]):
         """The groups that have offsets there, or may get them."""
         pending = (group_id for group_id, name, _ in self.pending.places() if name == topic)
         return list(dict.fromkeys([*self._readers.get(topic, {}), *pending]))
+
+    def reads(self, group_id: str, topic: str) -> bool:
+        """Whether it is one of the topic's `readers`."""
+        return topic in self.offsets(group_id) or any(name == topic for _, name, _ in self.pending.places(group_id))
 
     def may_have(self, place: Place) -> bool:
         """Whether there is an offset, or may be one when a transaction ends."""

@@ -199,21 +199,27 @@ class GroupTable(Agenda[AnyRecord]):
 
     def positions(self, topic: str, topic_id: UUID, group_ids: Sequence[str]) -> dict[str, dict[int, int]]:
         """The offsets of those groups that read a topic, or may get offsets in it: the least of what is committed and
-        what was decided since. One that may be taken away, or is of an earlier topic of that name, is left out.
+        what was decided since, also in open transactions. One that may be taken away, or is of an earlier topic of that
+        name, is left out.
         """
-        readers, ahead = dict.fromkeys(self.readers(topic)), dict[tuple[str, int], list[CommittedOffset | None]]()
+        readers, ahead = set[str](), dict[tuple[str, int], list[CommittedOffset | None]]()
         for one, before in self.uncommitted():
-            if type(one) is OffsetRecord and one.topic == topic:
-                ahead.setdefault((one.group_id, one.partition), []).append(before)
-                readers[one.group_id] = None
+            if isinstance(one, OffsetRecord | PendingRecord) and one.topic == topic:
+                value = one.value if isinstance(one, PendingRecord) else before
+                ahead.setdefault((one.group_id, one.partition), []).append(value)
+                readers.add(one.group_id)
         found: dict[str, dict[int, int]] = {}
         for group_id in group_ids:
             group = self.groups.get(group_id)
-            if group is None or not (group_id in readers or group.is_subscribed(topic)):
+            reads = group_id in readers or self.image.reads(group_id, topic)
+            if group is None or not (reads or group.is_subscribed(topic)):
                 continue
-            offsets = found[group_id] = {}
+            offsets, has_pending = dict[int, int](), self.image.pending.has_group(group_id)
+            found[group_id] = offsets
             for index, decided in self.image.offsets(group_id).get(topic, {}).items():
                 known = [decided, *ahead.get((group_id, index), ())]
+                if has_pending:
+                    known += [one.value for one in self.image.pending.at((group_id, topic, index))]
                 if all(one is not None and one.topic_id in (ZERO_UUID, topic_id) for one in known):
                     offsets[index] = min(one.offset for one in known if one is not None)
         return found

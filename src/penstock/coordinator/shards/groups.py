@@ -57,7 +57,8 @@ KINDLESS_OR_CLASSIC: Final = (0, 1, 2, HISTORY_KEY_VERSION)
 """Versions of keys: committed offsets, groups of the classic protocol, and what happened in groups of all kinds."""
 
 GROUPS_AT_ONCE: Final = 200
-"""Whose positions are looked up before others have their turn."""
+"""Whose positions are looked up before others have their turn; or fewer, as soon as they have so many offsets:"""
+OFFSETS_AT_ONCE: Final = 1_000
 SHARE: Final = range(10, 16)
 """Of share groups."""
 
@@ -268,9 +269,14 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """What groups have consumed of a topic (`GroupTable.positions`), some groups at a time: others may have their
         turn in between.
         """
-        group_ids = list(self._table.groups)
-        for start in range(0, len(group_ids), GROUPS_AT_ONCE):
-            yield self._table.positions(topic, topic_id, group_ids[start : start + GROUPS_AT_ONCE])
+        some, count = list[str](), 0
+        for group_id in list(self._table.groups):
+            some.append(group_id)
+            count += len(self._table.image.offsets(group_id).get(topic, ()))
+            if len(some) == GROUPS_AT_ONCE or count >= OFFSETS_AT_ONCE:
+                yield self._table.positions(topic, topic_id, some)
+                some, count = [], 0
+        yield self._table.positions(topic, topic_id, some)
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether a client that says this of itself may be told `offsets`."""
