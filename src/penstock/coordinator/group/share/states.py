@@ -160,8 +160,13 @@ def _deleted(
     errors: Errors,
     now_ms: int,
 ) -> None:
-    failed = {topic: name for topic, name in topics.items() if first_error(errors[topic]) is not ErrorCode.NONE}
+    failed = {
+        topic: name
+        for topic, name in topics.items()
+        if first_error(errors[topic]) is not ErrorCode.NONE and topic not in group.deleted_later
+    }
     if failed and is_there(house, group):
+        group.deleted_later |= dict.fromkeys(failed)
         later(house, partial(delete_again, house, group, failed, attempt + 1), attempt, now_ms)
     finish(errors, now_ms)
 
@@ -171,6 +176,8 @@ def delete_again(
 ) -> None:
     waiting = group.state.partitions.deleting
     left = {topic: name for topic, name in topics.items() if topic in waiting}
+    for topic in topics:
+        group.deleted_later.pop(topic, None)
     if left and is_there(house, group):
         delete(house, group, left, partial(forget_deleted, house, group), attempt)
 

@@ -217,3 +217,19 @@ def test_what_is_to_begin_in_a_topic_that_is_gone_is_not_asked_for_for_ever() ->
     bench.advance(600_000)
     assert len(bench.states.asked_for) == asked
     assert bench.group.state.partitions.is_empty
+
+
+def test_what_is_asked_for_again_and_again_is_tried_again_once() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.states.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for _ in range(50):
+        assert bench.delete_group() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.advance(60_000)
+    asked = len(bench.states.asked_for)
+    bench.advance(300_000)
+    assert 5 < len(bench.states.asked_for) - asked < 15
+    bench.states.refuses = None
+    bench.advance(60_000)
+    assert bench.states.starts(GROUP, A) == {}
+    assert bench.group.state.partitions.is_empty
