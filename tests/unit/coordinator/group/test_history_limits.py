@@ -5,10 +5,13 @@ from tests.unit.coordinator.group.consumer.bench import GROUP, Bench
 from tests.unit.coordinator.group.test_history import AT_ONCE, told, who
 
 from penstock.coordinator.effects import Append
+from penstock.coordinator.group.classic.story import _move
 from penstock.coordinator.group.consumer import story
-from penstock.coordinator.group.group_log import MOST_BYTES, encoded
-from penstock.coordinator.group.records import HistoryRecord
+from penstock.coordinator.group.group_log import MOST_BYTES, RECKONED, encoded
+from penstock.coordinator.group.records import GroupMetadataValue, HistoryRecord, MemberMetadata
 from penstock.coordinator.group.settings import GroupSettings
+from penstock.protocol.codec import encode
+from penstock.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from penstock.protocol.requests.own_apis import GroupEpoch, What
 
 MOST_OF_A_BATCH = 1_048_588
@@ -85,12 +88,22 @@ def test_why_members_go_is_not_remembered_for_ever() -> None:
 
 
 def test_of_very_many_partitions_nobody_reckons_what_has_moved() -> None:
-    bench = Bench(AT_ONCE.replace(consumer=AT_ONCE.consumer.replace(assigned_at_once=10_000)), a=story.RECKONED + 1)
+    bench = Bench(AT_ONCE.replace(consumer=AT_ONCE.consumer.replace(assigned_at_once=10_000)), a=RECKONED + 1)
     bench.join("m1", "a")
     (epoch,) = told(bench)
     assert (epoch.moved, epoch.moves) == (-1, [])
     bench.join("m2", "b")
     assert [one.moved for one in told(bench)] == [-1, 0]
+
+
+def test_nor_does_anybody_in_a_classic_group() -> None:
+    for partitions, moved in ((RECKONED, RECKONED), (RECKONED + 1, -1)):
+        topic = TopicPartition(topic="a", partitions=list(range(partitions)))
+        assignment = b"\0\3" + encode(ConsumerProtocolAssignment(assigned_partitions=[topic]), 3)
+        member = MemberMetadata(member_id="m", assignment=assignment)
+        epoch, nobody = GroupEpoch(), GroupMetadataValue(protocol_type="consumer")
+        _move(epoch, nobody, nobody.replace(members=[member]))
+        assert epoch.moved == moved
 
 
 def test_while_an_epoch_waits_for_the_next_assignment_members_are_not_looked_at_for_each_batch(

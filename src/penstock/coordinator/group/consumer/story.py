@@ -19,7 +19,7 @@ from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, GRO
 from penstock.coordinator.group.consumer.state import STABLE, ConsumerState
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.values import UNREVOKED_PARTITIONS, AssignmentEpoch, Current, Subscription
-from penstock.coordinator.group.group_log import GroupLog, Moves, change, given_up, put_moves, slowest
+from penstock.coordinator.group.group_log import RECKONED, GroupLog, Moves, change, given_up, put_moves, slowest
 from penstock.coordinator.group.historian import Story, Written
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
@@ -27,8 +27,6 @@ from penstock.protocol.requests.own_apis import A_HEARTBEAT, Awaited, GroupChang
 
 AWAITED: Final = 100
 """Members that are named as awaited."""
-RECKONED: Final = 2_000
-"""Partitions in the targets of a batch, before and after: of more nobody reckons what has moved. Ten milliseconds."""
 
 Changed = Mapping[str, tuple[Any, Any]]
 """By name, what a batch has found and what it leaves."""
