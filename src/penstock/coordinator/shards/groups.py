@@ -140,19 +140,22 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def describe(self) -> str:
         return f"{len(self._table.groups)} groups"
 
-    # -- the classic protocol -----------------------------------------------------------------------------------------
+    # -- the classic protocol, also in groups where others speak the consumer protocol ---------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> list[Effect]:
-        join.join_group(self._table, token, request, caller, now_ms)
+        if self._consumers is None or not self._consumers.join(token, request, caller, now_ms):
+            join.join_group(self._table, token, request, caller, now_ms)
         return self._table.take_effects()
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> list[Effect]:
-        membership.sync_group(self._table, token, request, now_ms)
+        if self._consumers is None or not self._consumers.sync(token, request, now_ms):
+            membership.sync_group(self._table, token, request, now_ms)
         return self._table.take_effects()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """Answered at once: it changes nothing but the member's deadline."""
-        return membership.heartbeat(self._table, request, now_ms)
+        error = None if self._consumers is None else self._consumers.classic_heartbeat(request, now_ms)
+        return membership.heartbeat(self._table, request, now_ms) if error is None else error
 
     def asks_for_commit(self, request: HeartbeatRequest) -> bool:
         """Whether the answer to a good heartbeat asks the member to commit."""
