@@ -97,8 +97,8 @@ def test_a_member_joins_has_what_has_begun_and_leaves(node: str, records: str) -
         listed = [one["group"] for one in groups(node, "--list", "--type", "share")]
         if group not in listed:
             return None
-        (member,) = groups(node, "--describe", "--group", group, "--members")
-        return member if member["partitions"] == 2 else None
+        members = groups(node, "--describe", "--group", group, "--members")
+        return next((member for member in members if member["partitions"] == 2), None)
 
     member = until(has_all, consumer)
     assert member["client_id"] == "rdkafka"

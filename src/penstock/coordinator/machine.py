@@ -63,17 +63,23 @@ class LogImage(ABC, Generic[RecordT]):
 class Draft(Generic[RecordT]):
     """A batch that is being decided. Each record counts at once, so that what follows in the batch sees it."""
 
-    __slots__ = ("before", "image", "records")
+    __slots__ = ("_encoded", "before", "image", "records")
 
     def __init__(self, image: LogImage[RecordT]) -> None:
         self.image = image
         self.records: list[RecordT] = []
         self.before: list[Any] = []
         """What was there before each record was applied."""
+        self._encoded: list[KeyValue] = []
 
     def put(self, record: RecordT) -> None:
         self.before.append(self.image.apply(record))
         self.records.append(record)
+
+    def encoded(self) -> list[KeyValue]:
+        """All records so far. ValueError if one cannot be written."""
+        self._encoded += [record.encode() for record in self.records[len(self._encoded) :]]
+        return self._encoded
 
     def backwards(self) -> Iterator[tuple[RecordT, Any]]:
         """Each record, the last one first, with what was there before it."""
@@ -181,7 +187,7 @@ class Agenda(Generic[RecordT]):
             write.waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
         try:
-            self._effects.append(Append(write_id, [record.encode() for record in draft.records], part))
+            self._effects.append(Append(write_id, draft.encoded(), part))
         except ValueError:
             self._unwritable.append((write_id, now_ms))
 

@@ -10,6 +10,12 @@ _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 _LEAST: Final = -(1 << 31)
 _REMEMBERED: Final = 10_000
+"""Of keys that are not longer than `_SHORT`."""
+_SHORT: Final = 200
+_BEGINNINGS: Final = 100
+"""Of longer ones, all but the last `_END` characters, which may be tens of kB."""
+_END: Final = 40
+"""Where the id and the number of a share partition are."""
 
 
 def murmur2(key: bytes) -> int:
@@ -40,11 +46,22 @@ def java_string_hash(text: str) -> int:
     return h - (1 << 32) if h > _POSITIVE else h
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def coordinator_partition(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets`, or `__transaction_state`, whose leader coordinates this group or
-    transactional id. Java's `Math.abs` of the hash, modulo the partitions; the least integer, which has no absolute
-    value, counts as 0.
+def coordinator_partition(key: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` whose leader coordinates
+    this group, transactional id or share partition. Java's `Math.abs` of the hash, modulo the partitions; the least
+    integer, which has no absolute value, counts as 0.
     """
-    hashed = java_string_hash(group_id)
+    hashed = _short_hash(key) if len(key) <= _SHORT else _long_hash(key)
     return 0 if hashed == _LEAST else abs(hashed) % partitions
+
+
+_short_hash: Final = lru_cache(maxsize=_REMEMBERED)(java_string_hash)
+_begun_hash: Final = lru_cache(maxsize=_BEGINNINGS)(java_string_hash)
+
+
+def _long_hash(key: str) -> int:
+    """Keys of share partitions are alike but for their ends; a group's name may have 32 kB, which take milliseconds."""
+    end = key[-_END:]
+    units = len(end.encode("utf-16-le", "surrogatepass")) // 2
+    h = _begun_hash(key[:-_END]) * pow(31, units, _MASK + 1) + java_string_hash(end) & _MASK
+    return h - (1 << 32) if h > _POSITIVE else h

@@ -1,6 +1,8 @@
+from random import Random
+
 import pytest
 
-from penstock.protocol.hashing import coordinator_partition, java_string_hash, murmur2, partition_for_key
+from penstock.protocol.hashing import _begun_hash, coordinator_partition, java_string_hash, murmur2, partition_for_key
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,17 @@ def test_the_coordinator_of_a_group() -> None:
     assert coordinator_partition("hello", 50) == 99162322 % 50
     assert coordinator_partition("polygenelubricants", 50) == 0
     assert 0 <= coordinator_partition("a group with a negative hash: zzzzzz", 50) < 50
+
+
+def test_long_keys_that_end_differently_are_looked_at_at_their_ends() -> None:
+    random = Random(1)
+    for length in (201, 240, 241, 5_000):
+        text = "".join(random.choice("ab\u00e9\u4e2d\N{GRINNING FACE}") for _ in range(length))
+        hashed = java_string_hash(text)
+        assert coordinator_partition(text, 1 << 30) == abs(hashed) % (1 << 30)
+    before = _begun_hash.cache_info()
+    for number in range(1_000):
+        coordinator_partition(f"{'g' * 32_000}:AAAAAAAAAAAAAAAAAAAAAA:{number}", 50)
+    after = _begun_hash.cache_info()
+    assert after.misses - before.misses == 3, "one for each number of digits"
+    assert (after.maxsize or 0) * 32_000 < 10_000_000

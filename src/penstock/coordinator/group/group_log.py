@@ -16,6 +16,8 @@ NAMED: Final = 20
 """Changes and times that are named; those of the members that took longest."""
 MOVES: Final = 200
 """Partitions that are named as moved."""
+RECKONED: Final = 2_000
+"""Partitions that members had and are given: of more nobody reckons what has moved. Some milliseconds."""
 NAME_LENGTH: Final = 120
 CAUSE_LENGTH: Final = 500
 

@@ -7,9 +7,9 @@ both back. What no record says, as why a member goes, is noted before.
 
 from abc import ABC, abstractmethod
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from penstock.coordinator.group.group_log import GroupLog, change, shortened
 from penstock.coordinator.group.image import GroupImage
@@ -21,7 +21,14 @@ from penstock.protocol.requests.own_apis import Awaited, DescribedHistory, Group
 Written = Sequence[tuple[KindRecord, Any]]
 """Records about one group, with what was there before each."""
 
-EVICTED_AT_ONCE = 100
+EVICTED_AT_ONCE: Final = 100
+EVICTED_BYTES: Final = 64 * 1024
+"""With the names of their groups: the batch that takes them away must not become too large by that."""
+NOTES: Final = 1_000
+"""Members of a group of which it is remembered why they went; of earlier ones it is told that they are gone."""
+
+Ended = list[tuple[str, int]]
+"""Epochs that end with a batch: of which kind of group, and how many milliseconds each took."""
 
 
 class Story(ABC):
@@ -55,35 +62,48 @@ class Historian:
         self._stories: dict[str, Story] = {}
         self._notes: dict[str, dict[str, What]] = {}
         self.rebalances: dict[str, tuple[int, int]] = {}
-        """By kind, how many epochs have ended, and how many milliseconds they took together."""
+        """By kind, how many epochs have ended that are committed, and how many milliseconds they took together."""
 
     def add(self, story: Story) -> None:
         self._stories[story.kind] = story
 
     def because(self, group_id: str, member_id: str, what: What) -> None:
         """A member is about to go: the next batch of the group that takes it out is told so."""
-        self._notes.setdefault(group_id, {})[member_id] = what
+        notes = self._notes.setdefault(group_id, {})
+        notes[member_id] = what
+        if len(notes) > NOTES:
+            del notes[next(iter(notes))]
 
     def forget(self, group_id: str) -> None:
         self._notes.pop(group_id, None)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def tell(self, draft: Draft[AnyRecord], now_ms: int, *, all_is_committed: bool) -> None:
-        """`all_is_committed`: no batch before this one can fail any more."""
+    def tell(self, draft: Draft[AnyRecord], now_ms: int, *, all_is_committed: bool, has_room: bool) -> Ended:
+        """`all_is_committed`: no batch before this one can fail any more. `has_room`: there is for what is told. What
+        has ended is to be counted once it is committed.
+        """
+        ended: Ended = []
         by_group: dict[str, list[tuple[KindRecord, Any]]] = {}
         for record, before in zip(draft.records, draft.before, strict=True):
             if isinstance(record, KindRecord):
                 by_group.setdefault(record.group_id, []).append((record, before))
         for group_id, written in by_group.items():
-            log = self._tell_of(group_id, written, now_ms)
+            log = self._tell_of(group_id, written, now_ms, ended)
             if log.begun is not None and all_is_committed:
                 self._keep_notes(log.begun, log)
-            for told in log.records():
+            for told in log.records() if has_room else ():
                 draft.put(told)
-        self._make_room(draft)
+        if has_room:
+            self._make_room(draft)
+        return ended
 
-    def _tell_of(self, group_id: str, written: Written, now_ms: int) -> GroupLog:
+    def count(self, ended: Ended) -> None:
+        for kind, took_ms in ended:
+            count, total_ms = self.rebalances.get(kind, (0, 0))
+            self.rebalances[kind] = count + 1, total_ms + took_ms
+
+    def _tell_of(self, group_id: str, written: Written, now_ms: int, ended: Ended) -> GroupLog:
         log = self._log(group_id)
         kinds = dict.fromkeys(record.kind for record, _ in written if record.kind in self._stories)
         parts = {kind: [one for one in written if one[0].kind == kind] for kind in kinds}
@@ -92,8 +112,7 @@ class Historian:
         for kind, part in parts.items():
             took_ms = self._stories[kind].tell(log, part, now_ms)
             if took_ms is not None:
-                count, total_ms = self.rebalances.get(kind, (0, 0))
-                self.rebalances[kind] = count + 1, total_ms + took_ms
+                ended.append((kind, took_ms))
         if log.begun is not None and len(kinds) > 1:
             log.begun.changes.insert(0, change(What.CONVERTED, ""))
         return log
@@ -110,20 +129,20 @@ class Historian:
     def _make_room(self, draft: Draft[AnyRecord]) -> None:
         histories = self._image.histories
         if histories.bytes > self._most_bytes:
+            before = histories.bytes
             for place in list(islice(histories.oldest(), EVICTED_AT_ONCE)):
-                if histories.bytes <= self._most_bytes:
+                if histories.bytes <= self._most_bytes or before - histories.bytes > EVICTED_BYTES:
                     break
                 draft.put(HistoryRecord(*place, None))
 
-    def seal(self, draft: Draft[AnyRecord]) -> None:
-        """Another coordinator is to go on: what is known of epochs that are under way is written."""
+    def sealed(self) -> Iterator[HistoryRecord]:
+        """Another coordinator is to go on: what is known of epochs that are under way."""
         for group_id in self._image.histories.group_ids():
             group = self._groups.get(group_id)
             if group is not None and group.kind in self._stories:
                 log = self._log(group_id)
                 self._stories[group.kind].seal(log)
-                for told in log.records():
-                    draft.put(told)
+                yield from log.records()
 
     # -- views --------------------------------------------------------------------------------------------------------
 

@@ -107,13 +107,16 @@ class Histories:
         self._order: dict[tuple[str, int], None] = {}
         """All slots, in the order in which they were written."""
         self.bytes = 0
+        """Of values, and of the names of their groups."""
 
     def put(self, record: HistoryRecord) -> bytes | None:
         """Returns what was there before."""
         place, slots = (record.group_id, record.slot), self._of.setdefault(record.group_id, {})
         before = slots.pop(record.slot, None)
         self._order.pop(place, None)
-        self.bytes += len(record.value or b"") - len(before or b"")
+        name = len(record.group_id)
+        for value, sign in ((before, -1), (record.value, 1)):
+            self.bytes += 0 if value is None else sign * (name + len(value))
         if record.value is not None:
             slots[record.slot] = record.value
             self._order[place] = None

@@ -5,7 +5,7 @@ do not know (newer kinds of groups) are left alone. A value starts with its own 
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
@@ -236,6 +236,28 @@ class HistoryRecord(Value):
 
 
 AnyRecord = OffsetRecord | PendingRecord | KindRecord | HistoryRecord
+
+TOMBSTONES_AT_ONCE: Final = 1_000
+BATCH_BYTES: Final = 512 * 1024
+"""What goes into one batch where it may as well be several: names of groups have up to 32 kB."""
+_OTHER_NAMES: Final = 300
+"""Of a topic, and what else a key has."""
+
+
+def in_batches(records: Iterable[AnyRecord]) -> Iterator[list[AnyRecord]]:
+    """Tombstones and histories, so that no batch is too large."""
+    some: list[AnyRecord] = []
+    size = 0
+    for record in records:
+        told = len(record.value or b"") if isinstance(record, HistoryRecord) else 0
+        takes = len(record.group_id.encode()) + _OTHER_NAMES + told
+        if some and (len(some) == TOMBSTONES_AT_ONCE or size + takes > BATCH_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(record)
+        size += takes
+    if some:
+        yield some
 
 
 def decode_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | HistoryRecord | None:

@@ -13,7 +13,7 @@ from typing import Final
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.image import Place
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, in_batches
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.protocol.errors import ErrorCode
@@ -27,9 +27,6 @@ from penstock.protocol.messages.offset_delete import (
 
 EXPIRED_AT_ONCE: Final = 1_000
 """Offsets that are looked at before the event loop gets to do something else; a group is not divided."""
-
-TOMBSTONES_AT_ONCE: Final = 1_000
-"""Offsets that are taken away by one batch, so that it is not too large, whatever the names."""
 
 # -- on request -------------------------------------------------------------------------------------------------------
 
@@ -144,21 +141,22 @@ def _expires_ms(table: GroupTable, group: Group, committed: CommittedOffset) -> 
 
 
 def _remove(table: GroupTable, records: list[AnyRecord], now_ms: int) -> None:
-    for start in range(0, len(records), TOMBSTONES_AT_ONCE):
-        table.append(records[start : start + TOMBSTONES_AT_ONCE], now_ms)
+    for some in in_batches(records):
+        table.append(some, now_ms)
 
 
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
     """`token` gets an ErrorCode. No member joins while tombstones are under way; if one fails, the group is back."""
     group_id = group.group_id
     records = [*table.tombstones(group_id), *table.image.histories.tombstones(group_id), *group.tombstones()]
-    last = (len(records) - 1) // TOMBSTONES_AT_ONCE * TOMBSTONES_AT_ONCE
+    *first, last = [*in_batches(records)] or [[]]
     group.kill(now_ms)
-    _remove(table, records[:last], now_ms)
+    for some in first:
+        table.append(some, now_ms)
 
     def then(error: ErrorCode, now_ms: int) -> None:
         table.drop_group(group, now_ms)
         if error is not ErrorCode.NONE:
             table.restore_group(group_id, now_ms)
 
-    table.append(records[last:], now_ms, then=then, token=token, answer=group_write_error)
+    table.append(last, now_ms, then=then, token=token, answer=group_write_error)

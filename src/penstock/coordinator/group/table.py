@@ -10,9 +10,17 @@ from uuid import UUID
 from penstock.coordinator.group.commits_first import CommitsFirst
 from penstock.coordinator.group.image import GroupImage, Place, TopicOffsets
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, KindRecord, OffsetRecord, PendingRecord
+from penstock.coordinator.group.records import (
+    BATCH_BYTES,
+    AnyRecord,
+    CommittedOffset,
+    KindRecord,
+    OffsetRecord,
+    PendingRecord,
+    in_batches,
+)
 from penstock.coordinator.group.settings import GroupSettings
-from penstock.coordinator.machine import Agenda, Draft
+from penstock.coordinator.machine import Agenda, Continuation, Draft, nothing
 from penstock.coordinator.timers import Timer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.own_apis import DescribedHistory
@@ -20,11 +28,7 @@ from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
 if TYPE_CHECKING:
-    from penstock.coordinator.group.historian import Historian, Story
-
-
-GROUPS_AT_ONCE: Final = 50
-"""Of which what happened is forgotten by one batch."""
+    from penstock.coordinator.group.historian import Ended, Historian, Story
 
 
 NAMED_IN_A_ROW: Final = 20
@@ -99,11 +103,21 @@ class GroupTable(Agenda[AnyRecord]):
         if count < NAMED_IN_A_ROW:
             self.note(line)
 
-    def append_draft(self, draft: Draft[AnyRecord], now_ms: int, **rest: Any) -> None:
+    def append_draft(self, draft: Draft[AnyRecord], now_ms: int, *, then: Continuation = nothing, **rest: Any) -> None:
         """As `Agenda.append_draft`; what happens to groups by it is told in it. Offsets stand before them."""
         if draft.records and isinstance(draft.records[-1], KindRecord):
-            self.historian.tell(draft, now_ms, all_is_committed=next(self.uncommitted(), None) is None)
-        super().append_draft(draft, now_ms, **rest)
+            all_is_committed = next(self.uncommitted(), None) is None
+            ended = self.historian.tell(
+                draft, now_ms, all_is_committed=all_is_committed, has_room=_size(draft) <= BATCH_BYTES
+            )
+            if ended:
+                then = partial(self._counted, ended, then)
+        super().append_draft(draft, now_ms, then=then, **rest)
+
+    def _counted(self, ended: Ended, then: Continuation, error: ErrorCode, now_ms: int) -> None:
+        if error is ErrorCode.NONE:
+            self.historian.count(ended)
+        then(error, now_ms)
 
     def describe_history(self, group_id: str, now_ms: int) -> DescribedHistory:
         if group_id not in self.groups:
@@ -120,18 +134,15 @@ class GroupTable(Agenda[AnyRecord]):
     def seal_history(self, now_ms: int) -> None:
         """Another coordinator is to go on."""
         if self._historian is not None:
-            draft = self.draft()
-            self._historian.seal(draft)
-            if draft.records:
-                self.append_draft(draft, now_ms)
+            for some in in_batches(self._historian.sealed()):
+                self.append(some, now_ms)
 
     def forget_histories(self, now_ms: int) -> None:
         """Of groups that are gone: another program may have taken them away that does not know of histories."""
         histories = self.image.histories
         gone = [group_id for group_id in histories.group_ids() if group_id not in self.groups]
-        for start in range(0, len(gone), GROUPS_AT_ONCE):
-            some = gone[start : start + GROUPS_AT_ONCE]
-            self.append([one for group_id in some for one in histories.tombstones(group_id)], now_ms)
+        for some in in_batches([one for group_id in gone for one in histories.tombstones(group_id)]):
+            self.append(some, now_ms)
 
     def take_place(self, group: Group, now_ms: int) -> None:
         """Of a group of another kind, if there is one: its offsets stay, and who waits in it is to join again."""
@@ -264,3 +275,10 @@ class GroupTable(Agenda[AnyRecord]):
         timer = Timer(partial(fire, *arguments))
         self.timers.set(timer, deadline_ms)
         return timer
+
+
+def _size(draft: Draft[AnyRecord]) -> int:
+    try:
+        return sum(len(key) + len(value or b"") for key, value in draft.encoded())
+    except ValueError:
+        return 0  # it fails with that

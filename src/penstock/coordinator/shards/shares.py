@@ -22,7 +22,7 @@ from penstock.coordinator.share.records import (
     decode_record,
 )
 from penstock.coordinator.share.settings import ShareCoordinatorSettings
-from penstock.coordinator.share.table import ShareTable
+from penstock.coordinator.share.table import BATCH_BYTES, ShareTable
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
@@ -164,8 +164,10 @@ class ShareShard(PartitionMachine[ShareRecord]):
         refused: Callable[..., ResultT],
         now_ms: int,
     ) -> list[Effect]:
-        """One batch for all; if it fails, so does all that was asked."""
-        table, draft = self._table, self._table.draft()
+        """One batch for all, or several where that would be too large; if one fails, so does all that was asked. What
+        of it was written is right if it is asked again.
+        """
+        table, draft, size = self._table, self._table.draft(), 0
         results: list[Callable[[], ResultT]] = []
         for key, data in asked:
             try:
@@ -178,6 +180,10 @@ class ShareShard(PartitionMachine[ShareRecord]):
             results.append(result)
             if record is not None:
                 draft.put(record)
+                size += record.size
+            if size > BATCH_BYTES:
+                table.append_draft(draft, now_ms, then=table.noting(draft.records))
+                draft, size = table.draft(), 0
 
         def answer(error: ErrorCode) -> list[ResultT]:
             if error is ErrorCode.NONE:

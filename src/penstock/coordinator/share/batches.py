@@ -1,13 +1,21 @@
 """What became of ranges of offsets, and what two lists of that say together."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
+from operator import attrgetter
+from typing import Final
 
 from penstock.protocol.value import Value
 
 UNKNOWN_OFFSET = -1
 """The group has no start offset yet: its share.auto.offset.reset is to say one."""
+FEW: Final = 20
+"""Batches that are put in their places one by one; of more, all are looked at."""
+
+_FIRST: Final = attrgetter("first_offset")
+_LAST: Final = attrgetter("last_offset")
 
 
 class StateBatch(Value):
@@ -25,6 +33,20 @@ def merged(so_far: Iterable[StateBatch], new: Iterable[StateBatch], start_offset
     """
     left = [_from(batch, start_offset) for batch in (*so_far, *new) if batch.last_offset >= start_offset]
     return tuple(left) if len(left) < 2 else tuple(_swept(sorted(left, key=lambda batch: batch.first_offset)))
+
+
+def added(so_far: tuple[StateBatch, ...], new: Sequence[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+    """As `merged`, which made `so_far` what it is: only what the new ones touch is looked at, of maybe thousands."""
+    if len(new) > FEW:
+        return merged(so_far, new, start_offset)
+    left = so_far[bisect_left(so_far, start_offset, key=_LAST) :]
+    if left:
+        left = (_from(left[0], start_offset), *left[1:])
+    for batch in new:
+        begin = bisect_left(left, batch.first_offset - 1, key=_LAST)
+        end = bisect_right(left, batch.last_offset + 1, key=_FIRST)
+        left = (*left[:begin], *merged(left[begin:end], [batch], start_offset), *left[end:])
+    return left
 
 
 def _from(batch: StateBatch, start_offset: int) -> StateBatch:

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
-from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, merged
+from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, added, merged
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, array, field
@@ -27,6 +27,8 @@ SNAPSHOT: Final = 0
 UPDATE: Final = 1
 _VERSION: Final = struct.Struct(">h")
 _VALUE_VERSION: Final = 0
+_SIZE: Final = 100
+_BATCH_SIZE: Final = 20
 NOT_COUNTED: Final = -1
 
 
@@ -84,6 +86,15 @@ class ShareRecord(Value):
     def encode(self) -> KeyValue:
         raise NotImplementedError
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes at most."""
+        return len(self.key.group_id.encode()) + _SIZE + _BATCH_SIZE * self.batch_count
+
+    @property
+    def batch_count(self) -> int:
+        return 0
+
 
 class Snapshot(ShareRecord):
     state: ShareState | None
@@ -99,6 +110,10 @@ class Snapshot(ShareRecord):
         if state is None:
             return _key_bytes(SNAPSHOT, self.key), None
         return _key_bytes(SNAPSHOT, self.key), _VERSION.pack(_VALUE_VERSION) + encode(_layout(state), _VALUE_VERSION)
+
+    @property
+    def batch_count(self) -> int:
+        return 0 if self.state is None else len(self.state.batches)
 
     @property
     def layout(self) -> Message | None:
@@ -122,12 +137,16 @@ class Update(ShareRecord):
             leader_epoch=max(before.leader_epoch, self.leader_epoch),
             start_offset=start_offset,
             delivery_complete_count=self.delivery_complete_count,
-            batches=merged(before.batches, self.batches, start_offset),
+            batches=added(before.batches, self.batches, start_offset),
             updates=before.updates + 1,
         )
 
     def encode(self) -> KeyValue:
         return _key_bytes(UPDATE, self.key), _VERSION.pack(_VALUE_VERSION) + encode(self.layout, _VALUE_VERSION)
+
+    @property
+    def batch_count(self) -> int:
+        return len(self.batches)
 
     @property
     def layout(self) -> Message:
@@ -244,7 +263,7 @@ def _snapshot(key: SharePartitionKey, data: bytes) -> Snapshot:
         value.leader_epoch,
         value.start_offset,
         value.delivery_complete_count,
-        _read(value.state_batches),
+        merged((), _read(value.state_batches), value.start_offset),
         value.create_timestamp,
         value.write_timestamp,
     )

@@ -11,4 +11,3 @@ class ShareCoordinatorSettings(Value):
     prune_interval_ms: int = 300_000  # share.coordinator.state.topic.prune.interval.ms
     write_timeout_ms: int = 5_000  # share.coordinator.write.timeout.ms
     at_once: int = 100  # states that are looked at, or written by one batch, before the loop goes on
-    batches_at_once: int = 10_000  # batches of these states, so that what is written is not too large

@@ -15,6 +15,8 @@ from penstock.protocol.errors import ErrorCode
 
 PAUSE_MS = 1
 """Between some of very many states and the next ones."""
+BATCH_BYTES = 256 * 1024
+"""From here on the rest goes into another batch: names of groups have up to 32 kB."""
 
 Look = Callable[[SharePartitionKey, ShareState, int], ShareRecord | None]
 """What is to be written of a state at a time, if anything."""
@@ -29,6 +31,7 @@ class ShareTable(Agenda[ShareRecord]):
         self.needed = Needed()
         self._cluster = cluster
         self._cut_at = 0
+        self._is_dropping = self._drops_again = False
 
     def knows(self, key: SharePartitionKey) -> bool:
         """Whether there is such a partition."""
@@ -70,8 +73,17 @@ class ShareTable(Agenda[ShareRecord]):
         return renewed(key, state, now_ms) if is_cold else None
 
     def drop_unknown(self, now_ms: int) -> None:
-        """Topics are gone, and with them what groups have read there."""
-        self._in_turns(lambda key, state, now_ms: None if self.knows(key) else Snapshot(key, None), now_ms)
+        """Topics are gone, and with them what groups have read there. One walk at a time; then another for what has
+        gone meanwhile.
+        """
+        if self._is_dropping:
+            self._drops_again = True
+            return
+        self._is_dropping, self._drops_again = True, False
+        self._in_turns(self._dropped, now_ms)
+
+    def _dropped(self, key: SharePartitionKey, state: ShareState, now_ms: int) -> ShareRecord | None:
+        return None if self.knows(key) else Snapshot(key, None)
 
     def _in_turns(self, look: Look, now_ms: int) -> None:
         """Look at all states, some at a time."""
@@ -79,16 +91,20 @@ class ShareTable(Agenda[ShareRecord]):
 
     def _go_on(self, left: deque[SharePartitionKey], look: Look, now_ms: int) -> None:
         records: list[ShareRecord] = []
-        looked_at, batches = 0, 0
-        while left and looked_at < self.settings.at_once and batches < self.settings.batches_at_once:
+        looked_at = size = 0
+        while left and looked_at < self.settings.at_once and size < BATCH_BYTES:
             key = left.popleft()
             state = self.image.states.get(key)
             record = None if state is None else look(key, state, now_ms)
             looked_at += 1
-            if record is not None and state is not None:
+            if record is not None:
                 records.append(record)
-                batches += len(state.batches)
+                size += record.size
         if records:
             self.append(records, now_ms, then=self.noting(records))
         if left:
             self.timers.set(Timer(partial(self._go_on, left, look)), now_ms + PAUSE_MS)
+        elif look == self._dropped:
+            self._is_dropping = False
+            if self._drops_again:
+                self.drop_unknown(now_ms)

@@ -94,6 +94,7 @@ def creatable(name: str, config: BrokerConfig, image: ClusterImage) -> Creatable
                 "cleanup.policy": "delete",
                 "compression.type": "producer",
                 "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "retention.bytes": "-1",  # states are read whole: share coordinators say where the log begins
                 "retention.ms": "-1",
                 "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             },

@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 LOAD_SLICE_BYTES: Final = 128 * 1024
 LOAD_SLICE_RECORDS: Final = 200
 """What is read, and what is applied, at a time while loading: some milliseconds of work."""
+APPLY_SLICE_BYTES: Final = 16 * 1024
+"""What is read and applied at a time, where every record is."""
 
 ANSWERS_AT_ONCE: Final = 100
 """Each is encoded and written in the loop's next turn."""
@@ -126,11 +128,11 @@ class Hosted(Generic[MachineT]):
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
         latest = LastValues()
-        take, take_pending = latest.take, latest.take_pending
+        take, take_pending, slice_bytes = latest.take, latest.take_pending, LOAD_SLICE_BYTES
         if self.machine.reading is Reading.EVERY_RECORD:
-            take, take_pending = self._take_all, _leave_out
+            take, take_pending, slice_bytes = self._take_all, _leave_out, APPLY_SLICE_BYTES
         while position < self._end and not self.is_over:
-            position = self._read_slice(position, self._end, take, take_pending)
+            position = self._read_slice(position, slice_bytes, take, take_pending)
             await asyncio.sleep(0)
         for number, (key, value) in enumerate(latest.pairs()):
             if number % LOAD_SLICE_RECORDS == LOAD_SLICE_RECORDS - 1:
@@ -158,9 +160,9 @@ class Hosted(Generic[MachineT]):
         if self._end:
             logger.info("%s: %s from %d records' worth of log", partition, self.machine.describe(), self._end)
 
-    def _read_slice(self, position: int, end: int, take: Taker, take_pending: Taker) -> int:
-        log = self.partition.log
-        data = log.bytes_of(log.read(position, LOAD_SLICE_BYTES, upper_offset=end))
+    def _read_slice(self, position: int, slice_bytes: int, take: Taker, take_pending: Taker) -> int:
+        log, end = self.partition.log, self._end
+        data = log.bytes_of(log.read(position, slice_bytes, upper_offset=end))
         for at, header in iterate_batches(data):
             position = header.last_offset + 1
             if header.is_control:

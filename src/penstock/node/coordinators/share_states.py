@@ -17,8 +17,8 @@ from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
 from penstock.protocol.schema import Message
 
-MOST_PARTITIONS: Final = 1_000
-"""That one request is about."""
+MOST_PARTITIONS: Final = 200
+"""That one request is about, and that are looked up before others have their turn: some milliseconds."""
 
 Place = tuple[UUID, int]
 
@@ -37,14 +37,16 @@ class ShareStates:
     async def done(self, job: AtShareCoordinators) -> Message:
         """The results of what could not be asked have an error. The first that is asked creates the topic."""
         request: Any = job.request
-        by_topic = {topic.topic_id: topic for topic in request.topics}
-        places = [(topic.topic_id, data.partition) for topic in request.topics for data in topic.partitions]
+        asked = {(topic.topic_id, data.partition): data for topic in request.topics for data in topic.partitions}
+        places = list(asked)
         if places and SHARE_GROUP_STATE not in self._context.image.topics:
             context = self._context
             await create_missing(context.config, context.image, context.controller, [SHARE_GROUP_STATE])
         errors: dict[Place, ErrorCode] = {}
         by_broker: dict[int, list[Place]] = {}
-        for place in places:
+        for number, place in enumerate(places):
+            if number % MOST_PARTITIONS == MOST_PARTITIONS - 1:
+                await asyncio.sleep(0)
             broker_id = _coordinator(self._context.image, SharePartitionKey(request.group_id, *place))
             if broker_id == NOBODY:
                 errors[place] = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -52,7 +54,7 @@ class ShareStates:
                 by_broker.setdefault(broker_id, []).append(place)
         parts = [(broker_id, part) for broker_id, them in by_broker.items() for part in _parts(them)]
         answers = await asyncio.gather(
-            *(self._ask(broker_id, job, _about(request, by_topic, part)) for broker_id, part in parts)
+            *(self._ask(broker_id, job, _about(request, asked, part)) for broker_id, part in parts)
         )
         results: dict[Place, Any] = {}
         for (_, part), answer in zip(parts, answers, strict=True):
@@ -84,17 +86,13 @@ def _parts(places: list[Place]) -> Iterator[list[Place]]:
         yield places[start : start + MOST_PARTITIONS]
 
 
-def _about(request: Any, by_topic: dict[UUID, Any], places: list[Place]) -> Message:
+def _about(request: Any, asked: dict[Place, Any], places: list[Place]) -> Message:
     """The same, about these alone."""
-    wanted: dict[UUID, set[int]] = {}
-    for topic_id, index in places:
-        wanted.setdefault(topic_id, set()).add(index)
-    topics = [
-        by_topic[topic_id].replace(
-            partitions=[data for data in by_topic[topic_id].partitions if data.partition in indexes]
-        )
-        for topic_id, indexes in wanted.items()
-    ]
+    of_topic = {topic.topic_id: topic for topic in request.topics}
+    wanted: dict[UUID, list[Any]] = {}
+    for place in places:
+        wanted.setdefault(place[0], []).append(asked[place])
+    topics = [of_topic[topic_id].replace(partitions=data) for topic_id, data in wanted.items()]
     message: Message = request.replace(topics=topics)
     return message
 

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from penstock.coordinator.effects import Append, Effect, Reply
-from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord
-from penstock.coordinator.group.removal import EXPIRED_AT_ONCE, TOMBSTONES_AT_ONCE
+from penstock.coordinator.group.records import TOMBSTONES_AT_ONCE, GroupMetadataValue, GroupRecord
+from penstock.coordinator.group.removal import EXPIRED_AT_ONCE
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -193,3 +193,18 @@ def test_offsets_that_are_being_taken_away_are_not_taken_away_twice() -> None:
     log.take(log.shard.topic_deleted("flights", 0))
     log.take(log.shard.topic_deleted("flights", 0))
     assert [len(append.records) for append in log.appends] == [3]
+
+
+def test_a_group_with_a_long_name_is_taken_away_in_batches_that_fit() -> None:
+    log = Log()
+    name = "g" * 32_000
+    for begin in range(0, 60, 20):
+        partitions = [OffsetCommitRequestPartition(partition_index=begin + n, committed_offset=n) for n in range(20)]
+        topics = [OffsetCommitRequestTopic(name="flights", partitions=partitions)]
+        log.take(log.shard.commit("commit", OffsetCommitRequest(group_id=name, topics=topics), 8, 0))
+        log.settle()
+    log.take(log.shard.delete_group("delete", name, 0))
+    assert all(sum(len(key) for key, _ in append.records) < 1_000_000 for append in log.appends)
+    while log.appends:
+        log.settle()
+    assert log.shard.list_groups() == []

@@ -2,10 +2,13 @@
 
 from itertools import pairwise
 from random import Random
+from uuid import UUID
 
 import pytest
 
-from penstock.coordinator.share.batches import StateBatch, merged
+from penstock.coordinator.share import batches
+from penstock.coordinator.share.batches import FEW, StateBatch, added, merged
+from penstock.coordinator.share.records import SharePartitionKey, ShareState, Update
 
 Said = list[tuple[int, int, int, int]]
 
@@ -94,3 +97,30 @@ def by_offset(batches: tuple[StateBatch, ...]) -> dict[int, tuple[int, int]]:
         for offset in range(batch.first_offset, batch.last_offset + 1):
             found[offset] = max(found.get(offset, (-1, -1)), said_by(batch))
     return found
+
+
+def test_what_is_added_is_put_where_it_belongs() -> None:
+    random = Random(2)
+    for _ in range(300):
+        start_offset, so_far = 0, merged((), [one for _ in range(3) for one in drawn(random)], 0)
+        for _ in range(5):
+            new, start_offset = drawn(random), start_offset + random.randrange(3)
+            found = added(so_far, new, start_offset)
+            assert found == merged(so_far, new, start_offset)
+            so_far = found
+    many = tuple(StateBatch(offset, offset, offset % 2 * 2, 1) for offset in range(2_000))
+    assert added(many, many[:: 2_000 // (FEW + 1)], 7) == many[7:]
+
+
+def test_of_thousands_only_those_are_looked_at_that_something_new_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = ShareState(0, 0, 0, 0, 0, tuple(StateBatch(offset, offset, offset % 2 * 2, 1) for offset in range(2_000)))
+    looked_at: list[int] = []
+
+    def counted(so_far: Said, new: Said, start_offset: int) -> object:
+        looked_at.append(len(so_far))
+        return merged(so_far, new, start_offset)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batches, "merged", counted)
+    update = Update(SharePartitionKey("g", UUID(int=1), 0), 0, 0, 3, 0, (StateBatch(1_000, 1_001, 2, 2),))
+    assert len(update.after(state).batches) == 1_996
+    assert looked_at == [4]

@@ -3,8 +3,9 @@
 from uuid import UUID
 
 import pytest
-from tests.unit.coordinator.share.bench import GROUP, TOPIC, Bench, batches
+from tests.unit.coordinator.share.bench import GROUP, PARTITIONS, TOPIC, Bench, batches
 
+from penstock.coordinator.effects import Append
 from penstock.coordinator.share.records import (
     SharePartitionKey,
     Snapshot,
@@ -14,6 +15,7 @@ from penstock.coordinator.share.records import (
 )
 from penstock.coordinator.share.settings import ShareCoordinatorSettings
 from penstock.protocol.errors import DecodeError, ErrorCode
+from penstock.protocol.messages.delete_share_group_state import PartitionData as DeletedPartition
 from penstock.protocol.messages.initialize_share_group_state import PartitionData
 from penstock.protocol.messages.read_share_group_state import StateBatch
 
@@ -279,6 +281,61 @@ def test_one_request_about_many_is_one_batch_with_a_result_for_each() -> None:
 
 def bench_data(index: int) -> PartitionData:
     return PartitionData(partition=index, state_epoch=1)
+
+
+LONG = "g" * 32_000
+MOST_OF_A_BATCH = 1_048_588
+
+
+def size_of(append: Append) -> int:
+    return sum(len(key) + len(value or b"") for key, value in append.records)
+
+
+def long_named(bench: Bench) -> list[tuple[SharePartitionKey, PartitionData]]:
+    """More than fit into a batch."""
+    data = PartitionData(partition=0, state_epoch=1, start_offset=0)
+    return [(SharePartitionKey(f"{number:02}{LONG}", TOPIC, 0), data) for number in range(60)]
+
+
+def test_what_is_too_much_for_a_batch_is_written_in_several_and_answered_once() -> None:
+    bench = Bench()
+    bench.holds = True
+    bench.take(bench.shard.initialize("all", long_named(bench), bench.now_ms))
+    assert max(map(size_of, bench.under_way)) < MOST_OF_A_BATCH
+    assert "all" not in bench.replies
+    bench.commit()
+    assert [one.error_code for one in bench.replies["all"]] == [0] * 60
+    gone = [(key, DeletedPartition(partition=0)) for key, _ in long_named(bench)]
+    bench.take(bench.shard.delete("gone", gone, bench.now_ms))
+    bench.fail()
+    assert {one.error_code for one in bench.replies["gone"]} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert len(bench.shard.states()) == 60
+
+
+def test_cold_states_of_groups_with_long_names_are_written_in_batches_that_fit() -> None:
+    bench = Bench()
+    bench.take(bench.shard.initialize("all", long_named(bench), bench.now_ms))
+    sizes: list[int] = []
+    bench.holds = True
+    deadline_ms = bench.now_ms + 2 * bench.settings.cold_interval_ms
+    while len(sizes) < 10 and bench.now_ms < deadline_ms:
+        bench.advance(10_000)
+        sizes += map(size_of, bench.under_way)
+        bench.commit()
+    assert 2_000_000 > sum(sizes) > 60 * 32_000
+    assert max(sizes) < MOST_OF_A_BATCH
+
+
+def test_topics_that_go_one_after_the_other_are_looked_for_by_one_walk() -> None:
+    bench = Bench(ShareCoordinatorSettings(at_once=1))
+    for index in range(PARTITIONS):
+        bench.initialize(partition=index)
+    for _ in range(100):
+        bench.take(bench.shard.topics_deleted(bench.now_ms))
+    assert len(bench.shard.agenda.timers._heap) < 10
+    bench.remove_topic()
+    bench.advance(1_000)
+    assert bench.shard.states() == {}
 
 
 def test_keys_are_groups_topics_and_partitions() -> None:

@@ -1,6 +1,7 @@
 """A small machine on a partition: how its records are read, and what becomes of a write that the log does not take."""
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,20 @@ async def test_a_machine_is_given_the_last_values_or_every_record(tmp_path: Path
         (b"a", None),
     ]
     assert last_values.machine.counts.of == every_record.machine.counts.of == {"b": 3}
+
+
+async def test_others_have_their_turn_where_every_record_is_applied(tmp_path: Path) -> None:
+    partition = await led(tmp_path)
+    for number in range(600):
+        write(partition, (f"{number}".encode(), b"1"), compression=Compression.NONE)
+    machine = ReadWhole()
+    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    reading, seen = hosted.read(), [0]
+    while seen[-1] < 600:
+        reading.send(None)
+        seen.append(len(machine.taken_in))
+    reading.close()
+    assert max(after - before for before, after in pairwise(seen)) < 300
 
 
 async def test_a_machine_is_given_what_transactions_have_committed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
 from tests.unit.node.contexts import broker_context, node_context
 
 from penstock.coordinator.effects import AtShareCoordinators
@@ -116,6 +117,18 @@ async def test_very_many_are_asked_about_in_parts() -> None:
     assert not any(one.error_code for topic in answer.results for one in topic.partitions)
 
 
+async def test_others_have_their_turn_while_coordinators_of_very_many_are_looked_up() -> None:
+    states, _, _ = made((1,))
+    asking, turns = states.done(job(1_000)), 0
+    try:
+        while asking.send(None) is None:
+            turns += 1
+    except StopIteration:
+        pytest.fail("it waits for the brokers in the end")
+    asking.close()
+    assert turns == 10
+
+
 async def test_the_first_that_is_asked_creates_the_topic() -> None:
     states, brokers, controller = made(())
     answer: Any = await states.done(job(1))
@@ -123,7 +136,7 @@ async def test_the_first_that_is_asked_creates_the_topic() -> None:
     (topic,) = command.topics
     configs = {one.name: one.value for one in topic.configs}
     assert (topic.name, topic.num_partitions) == (SHARE_GROUP_STATE, 50)
-    assert (configs["cleanup.policy"], configs["retention.ms"]) == ("delete", "-1")
+    assert (configs["cleanup.policy"], configs["retention.ms"], configs["retention.bytes"]) == ("delete", "-1", "-1")
     assert {one.error_code for found in answer.results for one in found.partitions} == {
         ErrorCode.COORDINATOR_NOT_AVAILABLE
     }

@@ -13,7 +13,7 @@ from typing import Final
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Member
 from penstock.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from penstock.coordinator.group.group_log import GroupLog, Moves, Place, change, put_moves, slowest
+from penstock.coordinator.group.group_log import RECKONED, GroupLog, Moves, Place, change, put_moves, slowest
 from penstock.coordinator.group.historian import Story, Written
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadata
@@ -26,7 +26,7 @@ from penstock.protocol.requests.own_apis import A_HEARTBEAT, Awaited, GroupChang
 AWAITED: Final = 100
 """Members that are named as awaited."""
 READ_BYTES: Final = 32 * 1024
-"""Of assignments that are others than before: of more nobody reckons what has moved. Two milliseconds."""
+"""Of assignments that are others than before: more are not read."""
 COMPARED: Final = 200
 """Members whose subscriptions are looked at."""
 NEWEST_ASSIGNMENT: Final = 3
@@ -184,10 +184,12 @@ def _move(epoch: GroupEpoch, before: GroupMetadataValue, value: GroupMetadataVal
     if value.protocol_type != CONSUMER_PROTOCOL_TYPE or size > READ_BYTES:
         return
     try:
-        lost = {place: name for name in others for place in _places(had.get(name, b""))}
-        given = {place: name for name in others for place in _places(has.get(name, b""))}
+        before_and_after = [{name: _places(each.get(name, b"")) for name in others} for each in (had, has)]
     except DecodeError:
         return
+    if sum(len(places) for each in before_and_after for places in each.values()) > RECKONED:
+        return
+    lost, given = ({place: name for name in others for place in each[name]} for each in before_and_after)
     moves: Moves = {
         place: (lost.get(place, ""), given.get(place, ""))
         for place in dict.fromkeys([*lost, *given])

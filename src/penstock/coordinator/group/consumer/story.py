@@ -20,7 +20,7 @@ from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, GRO
 from penstock.coordinator.group.consumer.state import STABLE, ConsumerState
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.values import UNREVOKED_PARTITIONS, AssignmentEpoch, Current, Subscription
-from penstock.coordinator.group.group_log import GroupLog, Moves, change, given_up, put_moves, slowest
+from penstock.coordinator.group.group_log import RECKONED, GroupLog, Moves, change, given_up, put_moves, slowest
 from penstock.coordinator.group.historian import Story, Written
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
@@ -88,7 +88,7 @@ class ConsumerStory(Story):
             begun.changes = _who(log, _changes(taken_over)[MEMBER], parts[MEMBER], replaced)
             begun.members = len(state.members)
             gone = {name: pair for name, pair in targets.items() if name not in state.members}
-            put_moves(begun, self._moves(state, [], gone))
+            self._put_moves(begun, state, [], gone)
             if not parts[GROUP]:  # members have what they are to have, and a consumer what its instance had
                 begun.formed_ms = now_ms
         if targets:
@@ -120,11 +120,22 @@ class ConsumerStory(Story):
         self.seal(log)
         # What a write that failed has taken back is not what the members are to have.
         good = {name: (before, after) for name, (before, after) in targets.items() if state.target(name) == after}
-        put_moves(epoch, self._moves(state, log.newest(), good))
+        self._put_moves(epoch, state, log.newest(), good)
         epoch.formed_ms = now_ms
         log.change(epoch)
         behind = _behind(state, assignment.epoch, coming)
         self._under_way[log.group_id] = _UnderWay(assignment.epoch, epoch.started_ms, behind)
+
+    def _put_moves(
+        self, told: GroupEpoch, state: ConsumerState, epochs: Iterable[GroupEpoch], targets: Changed
+    ) -> None:
+        if (
+            sum(len(indexes) for pair in targets.values() for one in pair for indexes in (one or {}).values())
+            > RECKONED
+        ):
+            told.moved = -1
+        else:
+            put_moves(told, self._moves(state, epochs, targets))
 
     def _moves(self, state: ConsumerState, epochs: Iterable[GroupEpoch], targets: Changed) -> Moves:
         """Of targets before and after. Who has a partition still gives it; or who went with it since the last epoch
@@ -165,8 +176,10 @@ class ConsumerStory(Story):
             under_way.saw(member_id, current, now_ms)
         if under_way.behind or under_way.epoch != state.assignment.epoch:
             return None
+        if state.members and state.epoch > under_way.epoch:  # another epoch has begun
+            return None
         if state.members and state.state != STABLE:
-            # Another epoch has begun, or a write has failed that brought members to their targets.
+            # A write has failed that brought members to their targets.
             under_way.behind = dict.fromkeys(_behind(state, under_way.epoch))
             return None
         ended = log.find(self.kind, under_way.epoch)

@@ -11,6 +11,7 @@ the share coordinator. It never goes by itself.
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
+from uuid import UUID
 
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
@@ -35,7 +36,7 @@ _TOMBSTONE_ORDER: Final = (CURRENT, TARGET, ASSIGNMENT, MEMBER, PARTITIONS, GROU
 class ShareGroup(Group):
     """`sessions` are by the ids of members; they follow from the records (`timing.py`)."""
 
-    __slots__ = ("_is_dead", "_states", "assigning", "checked_version", "sessions")
+    __slots__ = ("_is_dead", "_states", "assigning", "checked_version", "deleted_later", "sessions")
 
     kind: ClassVar[str] = "share"
 
@@ -48,6 +49,8 @@ class ShareGroup(Group):
         """Of the cluster's topics that were last compared with those that the group knows."""
         self.assigning: object | None = None
         """The errand by which targets are being worked out elsewhere."""
+        self.deleted_later: dict[UUID, None] = {}
+        """Topics whose deletion is to be tried again, however often it was asked for."""
 
     @property
     def exists(self) -> bool:

@@ -11,11 +11,13 @@ from uuid import UUID
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group import removal
+from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share import states, timing
 from penstock.coordinator.group.share.group import ShareGroup
+from penstock.coordinator.group.share.records import PARTITIONS
 from penstock.coordinator.group.share.states import BY_STRATEGY, Errors, first_error
-from penstock.coordinator.group.share.table import ShareGroupTable
+from penstock.coordinator.group.share.table import ShareGroupTable, put
 from penstock.coordinator.group.share.values import OfTopic
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -217,7 +219,7 @@ def _write_deletion(
     lost: Callable[[ErrorCode], None],
     now_ms: int,
 ) -> None:
-    """That these are to go is written; then they go."""
+    """That these are to go is written, also where it was before, for that may fail yet; then they go."""
 
     def then(error: ErrorCode, now_ms: int) -> None:
         timing.wrote(house, group, error, now_ms)
@@ -226,10 +228,9 @@ def _write_deletion(
         else:
             lost(ErrorCode.COORDINATOR_NOT_AVAILABLE if error is ErrorCode.NONE else error)
 
-    if draft.records:
-        house.write(draft, now_ms, then=then)
-    else:
-        states.delete(house, group, topics, finish)
+    if not draft.records:
+        put(draft, group.group_id, PARTITIONS, ONE, group.state.partitions)
+    house.write(draft, now_ms, then=then)
 
 
 # -- to forget the group ----------------------------------------------------------------------------------------------

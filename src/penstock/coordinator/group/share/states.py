@@ -71,7 +71,7 @@ def send(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt
 
 
 def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, finish: Finish) -> None:
-    epoch = group.state.epoch
+    epoch = group.committed.epoch  # one that fails yet may come again, and would say nothing new then
     request = BeginRequest(
         group_id=group.group_id,
         topics=[
@@ -118,6 +118,7 @@ def finish_begun(
 
 
 def _begin_again(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt: int, now_ms: int) -> None:
+    forget_gone(house, group, now_ms)
     waiting = group.state.partitions.initializing
     if is_there(house, group):
         send(house, group, {topic: found for topic, found in topics.items() if topic in waiting}, attempt)
@@ -159,8 +160,13 @@ def _deleted(
     errors: Errors,
     now_ms: int,
 ) -> None:
-    failed = {topic: name for topic, name in topics.items() if first_error(errors[topic]) is not ErrorCode.NONE}
+    failed = {
+        topic: name
+        for topic, name in topics.items()
+        if first_error(errors[topic]) is not ErrorCode.NONE and topic not in group.deleted_later
+    }
     if failed and is_there(house, group):
+        group.deleted_later |= dict.fromkeys(failed)
         later(house, partial(delete_again, house, group, failed, attempt + 1), attempt, now_ms)
     finish(errors, now_ms)
 
@@ -170,6 +176,8 @@ def delete_again(
 ) -> None:
     waiting = group.state.partitions.deleting
     left = {topic: name for topic, name in topics.items() if topic in waiting}
+    for topic in topics:
+        group.deleted_later.pop(topic, None)
     if left and is_there(house, group):
         delete(house, group, left, partial(forget_deleted, house, group), attempt)
 

@@ -177,3 +177,59 @@ def test_a_topic_that_is_gone_needs_no_deletion() -> None:
     assert bench.group.state.partitions.deleting == {}
     bench.remove("b")
     assert bench.group.state.partitions.is_empty
+
+
+def test_of_two_alterations_that_overlap_the_later_one_holds() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.holds = True
+    bench.alter(a={0: 5})
+    bench.alter(a={0: 9})
+    bench.commit()
+    bench.holds = False
+    bench.commit()
+    assert bench.states.starts(GROUP, A) == {0: 9}
+
+
+def test_nothing_is_deleted_elsewhere_before_it_is_committed_that_it_goes() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.holds = True
+    assert bench.delete_group() is None
+    assert bench.delete_group() is None
+    bench.fail()
+    bench.holds = False
+    bench.commit()
+    assert bench.states.starts(GROUP, A) == {0: -1}, "no record says that it goes"
+
+
+def test_what_is_to_begin_in_a_topic_that_is_gone_is_not_asked_for_for_ever() -> None:
+    bench = Bench(a=1)
+    bench.states.refuses = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    bench.join("m1", "a")
+    bench.beat("m1", -1)
+    bench.holds = True
+    bench.remove("a")
+    bench.fail()
+    bench.holds = False
+    bench.advance(60_000)
+    asked = len(bench.states.asked_for)
+    bench.advance(600_000)
+    assert len(bench.states.asked_for) == asked
+    assert bench.group.state.partitions.is_empty
+
+
+def test_what_is_asked_for_again_and_again_is_tried_again_once() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.states.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for _ in range(50):
+        assert bench.delete_group() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.advance(60_000)
+    asked = len(bench.states.asked_for)
+    bench.advance(300_000)
+    assert 5 < len(bench.states.asked_for) - asked < 15
+    bench.states.refuses = None
+    bench.advance(60_000)
+    assert bench.states.starts(GROUP, A) == {}
+    assert bench.group.state.partitions.is_empty
