@@ -88,7 +88,9 @@ class ShareFetch:
             return False
 
     def _look(self, places: Sequence[TopicPartition]) -> None:
-        """And have a wait for news at each."""
+        """And have a wait for news at each. When the session has ended nobody would let go what is made for it."""
+        if not self._shares.sessions.is_open(self._session):
+            return
         for place in places:
             standing = self._standing.pop(place, None)
             if standing is not None:

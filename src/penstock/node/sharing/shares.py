@@ -25,7 +25,7 @@ from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
-from penstock.sharing.share_partition import Acknowledgement, Status, Write
+from penstock.sharing.share_partition import NOT_WRITTEN, Acknowledgement, Status, Write, Written
 
 if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition
@@ -39,6 +39,8 @@ ENDS_IT: Final = (
 """What a write may bring that tells that somebody else leads, or that there is nothing to lead."""
 AT_ONCE: Final = 100
 """Share partitions that are looked at, or let go, in one turn of the event loop: a millisecond."""
+NOT_A_MACHINES: Final = 0
+"""The number of a write that no machine waits for."""
 T = TypeVar("T")
 Answer = Callable[[KafkaError | None], None]
 
@@ -76,9 +78,9 @@ class Shares:
         self._has_stopped = True
         for shared in list(self._led.values()):
             self._end(shared)
+        await self._persister.stop()  # those that load may wait for it
         self._tasks.cancel()
         await self._tasks.settle()
-        await self._persister.stop()
 
     def in_slices(self, items: Sequence[T], do: Callable[[Sequence[T]], object]) -> None:
         """Do it at once, or where these are very many, in the background."""
@@ -122,7 +124,10 @@ class Shares:
         began_s = asyncio.get_running_loop().time()
         try:
             written = await self._persister.read(shared.key, shared.leader_epoch)
-            begins_at = await self._first_offset(shared)
+            begins_at = written.start_offset
+            if begins_at == NOT_WRITTEN:
+                begins_at = await self._first_offset(shared)
+                await self._write_beginning(shared, written, begins_at)
             if shared.machine.status is Status.INITIALIZING:
                 shared.machine.loaded(written, begins_at)
                 self.counted.load_time.took(asyncio.get_running_loop().time() - began_s)
@@ -131,6 +136,11 @@ class Shares:
         except ValueError as error:
             shared.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         shared.has_news()
+
+    async def _write_beginning(self, shared: Shared, written: Written, begins_at: int) -> None:
+        """Before anything is given away: the next leader would find another one, and leave out what is between."""
+        epochs = Epochs(shared.leader_epoch, written.state_epoch)
+        await self._persister.write(shared.key, epochs, Write(NOT_A_MACHINES, begins_at, 0, ()))
 
     async def _first_offset(self, shared: Shared) -> int:
         """Where a group begins of which nothing is written down yet: share.auto.offset.reset."""
@@ -207,8 +217,6 @@ class Shares:
         """End a session: all that the member has is free. A group without any keeps nothing here."""
         if self.sessions.close(key) is None:
             return
-        if not self.sessions.has_members(key.group_id):
-            self.settings.forget(key.group_id)
         led = [shared for shared in self._led.values() if shared.key.group_id == key.group_id]
         self.in_slices(led, partial(self._release, key.member_id))
 

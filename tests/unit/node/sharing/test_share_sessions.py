@@ -112,6 +112,32 @@ async def test_another_leader_is_named_and_gets_what_is_written(tmp_path: Path) 
         assert stand_in.fenced_below == 5
 
 
+async def test_where_a_group_began_is_written_before_anything_is_given_away(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        ann = Member(node)
+        waiting = asyncio.ensure_future(ann.fetch())
+        await until(lambda: waits(node))
+        (begun,) = stand_in.begun
+        assert (begun.start_offset, begun.state_epoch) == (0, 5)
+        node.produce(b"a")
+        assert acquired(await waiting) == [(0, 0, 1)]
+        node.commit(change(leader=8, epoch=4))
+        node.commit(change(leader=1, epoch=5))
+        assert await ann.acquire() == [(0, 0, 1)], "to another leader latest is behind what nobody has accepted"
+
+
+async def test_a_beginning_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        stand_in.refusals.extend([ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH])
+        ann = Member(node)
+        data = await ann.fetch()
+        assert data is not None
+        assert (data.error_code, data.acquired_records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, [])
+        assert await ann.acquire() == [(0, 0, 1)]
+
+
 async def test_a_write_that_is_fenced_ends_it(tmp_path: Path) -> None:
     async with sharing_node(tmp_path) as (node, stand_in):
         node.commit(EARLIEST)
@@ -184,6 +210,28 @@ async def test_a_group_without_sessions_keeps_nothing(tmp_path: Path) -> None:
         node.broker.gone.pop(PEER.connection_id)()
         await until(lambda: not node.broker.sharing._led)
         assert stand_in.batches == {0: (0, 1)}
+
+
+async def test_a_fetch_that_waits_when_its_session_ends_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        waiting = asyncio.ensure_future(ann.fetch())
+        await until(lambda: waits(node))
+        node.broker.sharing.close(SessionKey("g", "ann"))
+        await waiting
+        assert not node.broker.sharing._led
+
+
+async def test_nothing_is_kept_of_a_group_of_which_nothing_was_set(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        settings = node.broker.sharing.settings
+        ann = Member(node)
+        await ann.fetch(max_wait_ms=0)
+        ann.epoch = -1
+        await ann.acknowledge()
+        assert len(settings) == 0
+        node.commit(EARLIEST)
+        assert (settings.of("g").begins, settings.of("h").begins, len(settings)) == ("earliest", "latest", 1)
 
 
 async def test_a_topic_that_is_deleted_ends_it(tmp_path: Path) -> None:
