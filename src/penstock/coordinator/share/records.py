@@ -244,7 +244,7 @@ def _snapshot(key: SharePartitionKey, data: bytes) -> Snapshot:
         value.leader_epoch,
         value.start_offset,
         value.delivery_complete_count,
-        _read(value.state_batches),
+        merged((), _read(value.state_batches), UNKNOWN_OFFSET),
         value.create_timestamp,
         value.write_timestamp,
     )

@@ -12,7 +12,8 @@ from penstock.node.partitions.partition import Later, Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import iterate_batches
 from penstock.replication.waits import NEVER, Wait, Waits
-from penstock.sharing.acquiring import Acquired, Demand, Fetched, Span
+from penstock.sharing.acquiring import Acquired, Demand, Fetched
+from penstock.sharing.in_flight import Span
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.share_partition import NEVER_MS, SharePartition, ShareSettings, Status
 

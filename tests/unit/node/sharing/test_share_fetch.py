@@ -30,6 +30,7 @@ from penstock.node.serving.access import READ_TOPIC, Authorizer, Right
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
+from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_fetch
@@ -120,6 +121,27 @@ async def test_what_cannot_be_said(
         (data,) = answer.responses[0].partitions
         assert (data.error_code, data.acknowledge_error_code) == (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
         assert not stand_in.written
+
+
+@pytest.mark.parametrize("by_fetch", [True, False])
+async def test_very_much_is_said_in_pieces(tmp_path: Path, by_fetch: bool) -> None:
+    many = 3 * AT_ONCE
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(*[b"x"] * many)
+        ann = Member(node)
+        assert await ann.acquire() == [(0, many - 1, 1)]
+        said = [(at, at, [RELEASE if at % 2 else ACCEPT]) for at in range(many)]
+        if by_fetch:
+            data = await ann.fetch(*said, max_wait_ms=0)
+            assert data is not None
+            assert data.acknowledge_error_code == ErrorCode.NONE
+        else:
+            assert await ann.acknowledge(*said) == ErrorCode.NONE
+        assert stand_in.batches == {at: (0 if at % 2 else 2, 1) for at in range(many)}
+        assert len(stand_in.written) > 1
+        twice = [(at, at, [ACCEPT]) for at in range(many)]
+        assert await ann.acknowledge(*twice) == ErrorCode.INVALID_RECORD_STATE, "one piece that does not hold is told"
 
 
 async def test_locks_are_renewed_by_a_request_that_fetches_nothing(tmp_path: Path) -> None:
