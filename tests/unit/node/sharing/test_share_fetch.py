@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from tests.unit.log.transactions import ended, verified, written
-from tests.unit.node.on_disk import PEER, batch, produce_request
+from tests.unit.node.on_disk import PEER, TOPIC_ID, batch, produce_request
 from tests.unit.node.sharing.member import (
     ACCEPT,
     EARLIEST,
@@ -159,6 +159,25 @@ async def test_locks_are_renewed_by_a_request_that_fetches_nothing(tmp_path: Pat
         assert data is not None
         assert (data.acknowledge_error_code, data.acquired_records) == (ErrorCode.NONE, [])
         assert not stand_in.written
+
+
+async def test_large_batches_of_many_partitions_come_one_after_the_other(tmp_path: Path) -> None:
+    """A batch comes as a whole, but not one of each partition."""
+    async with sharing_node(tmp_path, partitions=3) as (node, _):
+        node.commit(EARLIEST)
+        for index in range(3):
+            node.produce(b"x" * 1_000, index=index)
+        ann = Member(node)
+        parts = [share_fetch.FetchPartition(partition_index=index) for index in range(3)]
+        topics = [share_fetch.FetchTopic(topic_id=TOPIC_ID, partitions=parts)]
+        await ann.ask(ann.fetch_request(topics=topics, max_wait_ms=0))
+        led = node.broker.sharing._led
+        await until(lambda: all(it.machine.status is Status.ACTIVE for it in led.values()))
+        brought = []
+        for _ in range(3):
+            answer = await ann.ask(ann.fetch_request(topics=[], max_bytes=900, max_wait_ms=0))
+            brought += [[it.partition_index for it in topic.partitions if it.records] for topic in answer.responses]
+        assert sorted(brought) == [[0], [1], [2]]
 
 
 async def test_a_topic_that_is_not_there(tmp_path: Path) -> None:

@@ -151,13 +151,16 @@ class _Asked:
         named = list(some)
         if not self._is_final:
             for place, _ in named:
-                self._session.partitions.setdefault(place, True)
+                try:
+                    self._broker.sharing.sessions.remember(self._session, place)
+                except KafkaError as error:
+                    self._refused[place] = error
         self._saying.say(named)
 
     def _forget(self) -> None:
         for topic in self._request.forgotten_topics_data:
             for index in topic.partitions:
-                self._session.partitions.pop(TopicPartition(topic.topic_id, index), None)
+                self._broker.sharing.sessions.forget(self._session, TopicPartition(topic.topic_id, index))
 
     def _begin(self) -> ShareFetch | None:
         fetch = self._fetch()
