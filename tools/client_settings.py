@@ -40,6 +40,11 @@ MEANINGS: Final[Mapping[str, str]] = {
     "fetch.min.bytes": "how many bytes a fetch waits for",
     "group.id": "the group; none to read alone",
     "group.instance.id": "the name of a static member (KIP-345)",
+    "group.protocol": (
+        "`classic`, or `consumer`: the coordinator assigns (KIP-848), and says how long a session is and how often it"
+        " wants heartbeats"
+    ),
+    "group.remote.assignor": "`uniform` or `range`, with `group.protocol=consumer`; none leaves it to the coordinator",
     "heartbeat.interval.ms": "how often a member tells that it lives",
     "isolation.level": "`read_uncommitted`, `read_committed`",
     "linger.ms": "how long a batch waits for more",

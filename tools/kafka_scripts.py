@@ -35,7 +35,10 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("dump-log", "--value-decoder-class"): NO_CLASS,
     ("dump-log", "--max-message-size"): "not needed: a batch of any size is read",
     ("dump-log", "--remote-log-metadata-decoder"): "not there: nor is tiered storage",
-    ("groups", "--validate-regex"): "not there: nor is the consumer protocol of KIP-848, whose expressions it checks",
+    (
+        "groups",
+        "--validate-regex",
+    ): "not there: a consumer that subscribes to an expression is told what is wrong with it",
     ("leader-election", "--admin.config"): OLD_CONFIG,
     ("produce", "--line-reader"): NO_CLASS,
     ("produce", "--socket-buffer-size"): "not there: the operating system sizes it",
@@ -44,7 +47,10 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("streams-application-reset", "--config-file"): OLD_CONFIG,
     ("topics", "--delete-config"): "not there: Kafka refuses it since 4.0, use `penstock configs`",
     ("topics", "--partition-size-limit-per-response"): "not needed: answers are not cut into pages",
-    ("verifiable-consumer", "--group-remote-assignor"): "not there: nor is the consumer protocol of KIP-848",
+    (
+        "verifiable-consumer",
+        "--group-remote-assignor",
+    ): "not there: `--consumer-property group.remote.assignor=` says it to `consume`",
 }
 """By command and option. Options of a subcommand that is missing as a whole need none."""
 NO_SUBCOMMAND: Final = "not there: nor is the subcommand"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -103,6 +104,19 @@ def test_members_share_commit_and_go_on_where_others_were(node: str, records: st
     again = Member(node, records, records, **{"group.instance.id": "two"})
     until(lambda: again.partitions == kept, again)
     again.consumer.close()
+
+
+def test_our_own_consumer_takes_part(node: str, records: str) -> None:
+    other = Member(node, records, records, **{"auto.offset.reset": "latest"})
+    until(lambda: len(other.partitions) == 4, other)
+    arguments = ("--topic", records, "--group", records, "--from-beginning", "--max-messages", "20")
+    properties = ("--consumer-property", "group.protocol=consumer", "--bootstrap-server", node)
+    with ThreadPoolExecutor(1) as pool:
+        printed = pool.submit(run, "consume", *arguments, *properties)
+        until(printed.done, other)
+    assert len(printed.result().split()) == 20
+    until(lambda: len(other.partitions) == 4, other)
+    other.consumer.close()
 
 
 def test_an_expression_names_the_topics(node: str, records: str) -> None:

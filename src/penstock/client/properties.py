@@ -15,6 +15,7 @@ NO_PROPERTIES = ("now_ms", "random", "background", "partitioner_settings", "secu
 OF_PARTITIONER = "partitioner."
 CHOICES = {
     "auto_offset_reset": ("earliest", "latest", "none"),
+    "group_protocol": ("classic", "consumer"),
     "client_dns_lookup": (USE_ALL_DNS_IPS, CANONICAL_BOOTSTRAP),
     "isolation_level": ("read_uncommitted", "read_committed"),
     "metadata_recovery_strategy": (REBOOTSTRAP, "none"),

@@ -119,6 +119,10 @@ class ConsumerSettings(ClientSettings, kw_only=True):
 
     group_id: str | None = None
     group_instance_id: str | None = None
+    group_protocol: str = "classic"
+    """Or consumer (KIP-848): the coordinator assigns, and says how often heartbeats are due and when a session ends."""
+    group_remote_assignor: str | None = None
+    """With the consumer protocol; None leaves it to the coordinator."""
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000

@@ -44,7 +44,8 @@ class Question:
             self._answers[shard] = answer
 
     def positions(self, epochs: Mapping[Shard, int]) -> Positions:
-        """Of all groups; `epochs` has every shard with its leader epoch, as the metadata say when all have answered.
+        """Of all groups, the least where several shards know an offset. `epochs` has every shard with its leader epoch,
+        as the metadata say when all have answered.
         Raises KafkaError COORDINATOR_NOT_AVAILABLE where something is missing.
         """
         counts: dict[str, int] = {}
@@ -58,7 +59,9 @@ class Question:
                     ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {topic}-{index} has not answered"
                 )
             for group_id, offsets in answer.positions.items():
-                found.setdefault(group_id, {}).update(offsets)
+                known = found.get(group_id, {})
+                least = {place: min(known[place], offsets[place]) for place in known.keys() & offsets.keys()}
+                found[group_id] = {**known, **offsets, **least}
         return found
 
 
@@ -74,13 +77,12 @@ class Consumption:
 
     def consumed_to(self, positions: Positions, grace_ms: int, now_ms: int) -> int:
         """Every group has consumed what lies before; 0 where some group keeps everything, or none has an offset."""
-        offsets = {group_id: offsets.get(self._index) for group_id, offsets in positions.items()}
-        known = self._new_since_ms
-        new = {group_id: known.get(group_id, now_ms) for group_id, offset in offsets.items() if offset is None}
+        index, known = self._index, self._new_since_ms
+        new = {group_id: known.get(group_id, now_ms) for group_id, at in positions.items() if index not in at}
         self._new_since_ms = new
         if any(grace_ms == FOREVER or now_ms - since_ms < grace_ms for since_ms in new.values()):
             return 0
-        return min((offset for offset in offsets.values() if offset is not None), default=0)
+        return min((at[index] for at in positions.values() if index in at), default=0)
 
 
 def new_start(consumed_to: int, log_start_offset: int, high_watermark: int, last_stable_offset: int) -> int:

@@ -34,10 +34,11 @@ def contents(shard: GroupShard) -> Contents:
     image = shard.agenda.image
     assert isinstance(image, GroupImage)
     found: Contents = {}
-    found.update(image.groups)
+    found.update(image.of_kind("classic"))
     for group_id in image.group_ids():
         for topic, partitions in image.offsets(group_id).items():
             assert group_id in image.readers(topic)
+            assert {(group_id, topic, partition) for partition in partitions} <= set(image.places_in(topic))
             for partition, committed in partitions.items():
                 found[group_id, topic, partition] = committed
     return found

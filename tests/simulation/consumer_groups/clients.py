@@ -24,6 +24,9 @@ class Client:
     """`owned` is what it reads; while `coming` is set, it is about to change that."""
 
     made = 0
+    is_classic = False
+    has_missed_one = False
+    """Whether a generation was formed of which it has not heard: what it reads may be read by another since then."""
 
     def __init__(self, world: World, instance_id: str | None) -> None:
         self.world = world
@@ -80,6 +83,7 @@ class Client:
                 group_id=GROUP, member_id=member_id, member_epoch=epoch, instance_id=self.instance_id
             ),
             lambda _: None,
+            may_be_late=True,
         )
 
     def pause(self) -> None:
@@ -100,8 +104,8 @@ class Client:
             self.world.after(500, lambda: self._beat(run))
             return
         request = self._request()
-        self.asked = request
-        self.world.ask(request, lambda response: self._hear(run, request, response))
+        self.asked, may_be_late = request, request.topic_partitions is None
+        self.world.ask(request, lambda response: self._hear(run, request, response), may_be_late=may_be_late)
         self.world.after(REQUEST_TIMEOUT_MS, lambda: self._give_up(run, request))
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:

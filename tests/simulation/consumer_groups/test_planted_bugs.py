@@ -7,13 +7,24 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.simulation.consumer_groups.simulate import simulate
+from tests.simulation.consumer_groups.simulate import simulate, simulate_both
 
+from penstock.client.consumer.reconciling import Reconciling
 from penstock.coordinator.group import historian
-from penstock.coordinator.group.consumer import fencing, groups, reconcile, story, timing
+from penstock.coordinator.group.consumer import (
+    classic_members,
+    downgrade,
+    embedded,
+    fencing,
+    groups,
+    reconcile,
+    story,
+    timing,
+)
 from penstock.coordinator.group.consumer.state import ConsumerState
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.values import Current
+from penstock.coordinator.group.records import GroupRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode
 
@@ -124,6 +135,19 @@ def why_a_member_goes_is_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(historian.Historian, "because", lambda self, group_id, member_id, what: None)
 
 
+def a_client_says_what_it_is_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client acknowledges what it is to give up before it has."""
+    asked = Reconciling.request
+
+    def early(self: Reconciling) -> Any:
+        owned, self.owned = self.owned, self.target
+        request = asked(self)
+        self.owned = owned
+        return request
+
+    monkeypatch.setattr(Reconciling, "request", early)
+
+
 BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     free_by_the_target,
     answered_before_the_commit,
@@ -137,15 +161,77 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     told_twice,
     ended_by_the_first_that_comes,
     why_a_member_goes_is_not_noted,
+    a_client_says_what_it_is_to_have,
 )
 
 
-@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
-def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+# -- where both protocols are in one group ---------------------------------------------------------------------------
+
+
+def downgrade_in_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The consumer group is taken away by one write, and the classic one comes with the next."""
+    write = ConsumerTable.write
+
+    def split(self: ConsumerTable, draft: Any, now_ms: int, **rest: Any) -> None:
+        if len(draft.records) > 1 and isinstance(draft.records[-1], GroupRecord):
+            first = Draft(draft.image)
+            first.records, first.before = draft.records[:-1], draft.before[:-1]
+            draft.records, draft.before = draft.records[-1:], draft.before[-1:]
+            self.table.append_draft(first, now_ms)
+        write(self, draft, now_ms, **rest)
+
+    monkeypatch.setattr(ConsumerTable, "write", split)
+
+
+def another_epochs_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A classic member is told what it is to have, not what it has."""
+    current = ConsumerState.current
+
+    def sync(house: ConsumerTable, token: Any, group: Any, request: Any, now_ms: int) -> None:
+        def as_targeted(self: ConsumerState, member_id: str) -> Current:
+            target = {topic: dict.fromkeys(indexes, 1) for topic, indexes in self.target(member_id).items()}
+            return current(self, member_id).replace(assigned=target)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ConsumerState, "current", as_targeted)
+            synced(house, token, group, request, now_ms)
+
+    synced = classic_members.sync
+    monkeypatch.setattr(classic_members, "sync", sync)
+
+
+def whoever_was_put_out_comes_back_with_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JoinGroup of a member that is not known says what it owns, and is let in."""
+    admitted = classic_members._admitted
+
+    def as_a_newcomer(draft: Any, group: Any, member_id: str, said: embedded.Said, join: Any) -> Any:
+        return admitted(draft, group, member_id, said.replace(owned=()), join)
+
+    monkeypatch.setattr(classic_members, "_admitted", as_a_newcomer)
+
+
+def the_classic_group_stays_when_the_downgrade_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downgrade, "wrote", lambda house, group_id, error, now_ms: None)
+
+
+OF_BOTH: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
+    downgrade_in_two_batches,
+    another_epochs_target,
+    whoever_was_put_out_comes_back_with_what_it_had,
+    the_classic_group_stays_when_the_downgrade_fails,
+)
+
+PLANTED = [*((plant, simulate) for plant in BUGS), *((plant, simulate_both) for plant in OF_BOTH)]
+
+
+@pytest.mark.parametrize(("plant", "run"), PLANTED, ids=[plant.__name__ for plant, _ in PLANTED])
+def test_a_planted_bug_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], run: Callable[[int], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):
         try:
-            simulate(seed)
+            run(seed)
         except AssertionError:  # a `ViolationError`, or what the machine takes for granted
             return
     pytest.fail(f"{MOST_SEEDS} seeds do not find it")

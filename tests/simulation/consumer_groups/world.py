@@ -1,4 +1,4 @@
-"""A coordinator of a consumer group on a replicated log, its members, and what comes between them, from a seed.
+"""A coordinator of a group on a replicated log, its members, of one protocol or both, and what comes between them.
 
 The network loses requests and answers, doubles requests, and brings them after their client has given them up. The log
 commits late, refuses batches, and changes hands: at a kill a part of what was under way is lost. `truth` is what the
@@ -6,11 +6,13 @@ committed log says. Always holds:
 
 * No partition is had by two members, as the committed records say.
 * What a living process reads it has by these records, as long as it is a member there: so no two read the same.
+* So it is while the group is classic: of its members no two read the same, but for those that have missed a generation,
+  whom the classic protocol does not protect from themselves.
 * The history tells of the last epochs in the log, each once, and of nothing else (`told.py`).
 
-A late heartbeat that says what its member owns is not among the faults: nothing in it tells that it is old, so the
-protocol has no protection, and relies on connections to keep an order. For the same reason a double comes at once: its
-answer could have an assignment that its client never hears of.
+A late heartbeat that says what its member owns, as each JoinGroup does, is not among the faults: nothing in it tells
+that it is old, so the protocol has no protection, and relies on connections to keep an order. For the same reason a
+double comes at once: its answer could have an assignment that its client never hears of.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer.records import KEYS
 from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
 from penstock.coordinator.group.consumer.values import partitions_of
-from penstock.coordinator.group.records import HISTORY_KEY_VERSION, KindRecord, key_version_of
+from penstock.coordinator.group.records import HISTORY_KEY_VERSION, GroupMetadataValue, KindRecord, key_version_of
+from penstock.coordinator.group.records import decode_record as decode_classic
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -39,10 +42,22 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 GROUP = "readers"
 SESSION_MS = 6_000
 CALLER = Caller("simulated", "/10.0.0.1", 1)
+CLASSIC_CALLER = CALLER.replace(api_version=9)
+ANSWERS: dict[type, Callable[..., object]] = {
+    ConsumerGroupHeartbeatRequest: ConsumerGroupHeartbeatResponse,
+    JoinGroupRequest: JoinGroupResponse,
+    SyncGroupRequest: SyncGroupResponse,
+    HeartbeatRequest: HeartbeatResponse,
+    LeaveGroupRequest: LeaveGroupResponse,
+}
 FAILURES = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE)
 FAULTS_END_MS = 90_000
 LONGEST_STALL_MS = 2_000
@@ -50,7 +65,7 @@ LATE_MS = 3_000
 """Longer than a client waits."""
 
 Place = tuple[UUID, int]
-Answered = Callable[[ConsumerGroupHeartbeatResponse], None]
+Answered = Callable[[Any], None]
 
 
 class ViolationError(AssertionError):
@@ -70,6 +85,7 @@ class World:
             self.grow(name, self.random.choice((1, 3, 6)))
         self.settings = GroupSettings(
             members_at_once=self.random.choice((1, 100)),
+            initial_rebalance_delay_ms=self.random.choice((0, 500)),
             consumer=ConsumerSettings(
                 session_timeout=Bounded(SESSION_MS, 0, SESSION_MS),
                 heartbeat_interval=Bounded(1_000, 0, 1_000),
@@ -80,14 +96,14 @@ class World:
         )
         self.log: list[Append] = []
         self.under_way: list[Append] = []
-        self.truth: dict[str, Any] = {}
+        self.truth: dict[str, dict[str, Any]] = {"consumer": {}, "classic": {}}
         self.told = Told(is_whole=self.settings.members_at_once > 1)
         self.shard: GroupShard | None = None
         self.waiting: dict[object, Answered] = {}
         self.clients: list[Any] = []
         self.fails = 0
         """Writes that were refused."""
-        self.kills = 0
+        self.kills = self.upgrades = self.downgrades = 0
         self.start()
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -174,7 +190,7 @@ class World:
             elif isinstance(effect, Reply):
                 answered = self.waiting.pop(effect.token, None)
                 if answered is not None:
-                    answered(effect.response)  # type: ignore[arg-type]
+                    answered(effect.response)
             else:
                 assert isinstance(effect, Note)
 
@@ -195,15 +211,26 @@ class World:
         self.carry_out(shard, shard.appended(append.write_id, ErrorCode.NONE, self.now_ms))
 
     def _commit(self, append: Append) -> None:
+        was_classic, before = self.state() is None, self.classic()
+        had_members = before is not None and bool(before.members)
         self.log.append(append)
-        self.told.before(append, self.state())
+        self.told.before(append, self.state(), before)
         for key, value in append.records:
             version = key_version_of(key)
-            if version != HISTORY_KEY_VERSION:
-                assert version in KEYS
-                record: KindRecord = decode_record(version, key, value)
-                record.apply_to(self.truth)
-        self.told.after(append, self.state())
+            if version == HISTORY_KEY_VERSION:
+                continue
+            record = decode_record(version, key, value) if version in KEYS else decode_classic(key, value)
+            assert isinstance(record, KindRecord)
+            record.apply_to(self.truth[record.kind])
+        self.told.after(append, self.state(), self.classic())
+        is_classic, classic = self.state() is None, self.classic()
+        generation = 0 if classic is None or classic.unsettled is not None else classic.generation
+        for client in self.clients:
+            client.has_missed_one |= client.is_classic and client.epoch < generation
+        self.downgrades += is_classic and not was_classic and self.classic() is not None
+        self.upgrades += was_classic and not is_classic and had_members
+        if self.state() is not None and self.classic() is not None:
+            raise ViolationError("the log has the group twice")
         self._check_owners()
 
     def _send(self, shard: GroupShard, errand: Errand) -> None:
@@ -218,25 +245,25 @@ class World:
 
     # -- the network --------------------------------------------------------------------------------------------------
 
-    def ask(self, request: ConsumerGroupHeartbeatRequest, answered: Answered) -> None:
+    def ask(self, request: Any, answered: Answered, *, may_be_late: bool) -> None:
         """It may get lost on either way."""
 
         def arrive(answer: Answered) -> None:
             shard = self.shard
             if shard is None:
-                self.after(5, lambda: answer(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)))
+                self.after(5, lambda: answer(ANSWERS[type(request)](error_code=ErrorCode.NOT_COORDINATOR)))
                 return
             token = object()
             self.waiting[token] = answer
-            self.carry_out(shard, shard.consumer_heartbeat(token, request, CALLER, lambda _: True, self.now_ms))
+            self.carry_out(shard, self._take(shard, token, request))
 
-        def answer_later(response: ConsumerGroupHeartbeatResponse) -> None:
+        def answer_later(response: Any) -> None:
             if not self.chance(0.05):
                 self.after(self.random.choice((1, 5, 30)), lambda: answered(response))
 
         if self.chance(0.05):
             return
-        is_late = request.topic_partitions is None and self.chance(0.05)
+        is_late = may_be_late and self.chance(0.05)
         is_doubled = self.chance(0.05)
 
         def arrives() -> None:
@@ -245,6 +272,19 @@ class World:
                 arrive(lambda _: None)
 
         self.after(LATE_MS if is_late else self.random.choice((1, 5, 100)), arrives)
+
+    def _take(self, shard: GroupShard, token: object, request: Any) -> list[Effect]:
+        match request:
+            case ConsumerGroupHeartbeatRequest():
+                return shard.consumer_heartbeat(token, request, CALLER, lambda _: True, self.now_ms)
+            case JoinGroupRequest():
+                return shard.join(token, request, CLASSIC_CALLER, self.now_ms)
+            case SyncGroupRequest():
+                return shard.sync(token, request, self.now_ms)
+            case LeaveGroupRequest():
+                return shard.leave(token, request, 5, self.now_ms)
+        assert isinstance(request, HeartbeatRequest)
+        return [Reply(token, HeartbeatResponse(error_code=shard.heartbeat(request, self.now_ms)))]
 
     # -- topics -------------------------------------------------------------------------------------------------------
 
@@ -267,8 +307,8 @@ class World:
     # -- what must hold -----------------------------------------------------------------------------------------------
 
     def state(self) -> ConsumerState | None:
-        found = self.truth.get(GROUP)
-        return found if isinstance(found, ConsumerState) else None
+        found = self.truth["consumer"].get(GROUP)
+        return found if isinstance(found, ConsumerState) and not found.is_empty else None
 
     def _check_owners(self) -> None:
         state = self.state()
@@ -279,16 +319,32 @@ class World:
                     raise ViolationError(f"{place} belongs to {owners[place]} and to {member_id}")
                 owners[place] = member_id
 
+    def classic(self) -> GroupMetadataValue | None:
+        found = self.truth["classic"].get(GROUP)
+        return found if isinstance(found, GroupMetadataValue) else None
+
+    def _counts(self, client: Any) -> bool:
+        """Whether it may read what it reads, as far as it can know."""
+        state, classic = self.state(), self.classic()
+        if state is not None:
+            return client.member_id in state.members
+        groups = {} if self.shard is None else {group.group_id: group for group in self.shard.classic_groups()}
+        group = groups.get(GROUP)
+        stored = set() if classic is None else {one.member_id for one in classic.members}
+        members = stored if group is None else set(group.members)
+        return client.member_id in members
+
     def check(self) -> None:
         state = self.state()
         readers: dict[Place, str] = {}
         for client in self.clients:
-            if state is None or client.member_id not in state.members:
+            if not client.owned or client.has_missed_one or not self._counts(client):
                 continue
-            current = state.current(client.member_id)
-            has = {*partitions_of(current.assigned), *partitions_of(current.revoking)}
-            if not client.owned <= has:
-                raise ViolationError(f"{client.member_id} reads {client.owned - has}, which it does not have")
+            if state is not None:
+                current = state.current(client.member_id)
+                has = {*partitions_of(current.assigned), *partitions_of(current.revoking)}
+                if not client.owned <= has:
+                    raise ViolationError(f"{client.member_id} reads {client.owned - has}, which it does not have")
             for place in client.owned:
                 if place in readers:
                     raise ViolationError(f"{place} is read by {readers[place]} and by {client.member_id}")
@@ -296,15 +352,18 @@ class World:
 
     def check_healed(self) -> None:
         """All partitions of what is read are read, by members that have all come to the last assignment."""
-        state = self.state()
+        state, classic = self.state(), self.classic()
         assert self.shard is not None
         self.told.check(self.shard, self.now_ms)
         living = [client for client in self.clients if client.is_running]
-        assert state is not None
-        if {client.member_id for client in living} != set(state.members):
-            raise ViolationError(f"members are {list(state.members)}, but {[c.member_id for c in living]} live")
-        if state.state != ("Stable" if living else "Empty"):
+        assert state is not None or classic is not None
+        members = set(state.members) if state is not None else {one.member_id for one in classic.members}  # type: ignore[union-attr]
+        if {client.member_id for client in living} != members:
+            raise ViolationError(f"members are {members}, but {[c.member_id for c in living]} live")
+        if state is not None and state.state != ("Stable" if living else "Empty"):
             raise ViolationError(f"the group is {state.state}: {state.currents}, {state.targets}")
+        if state is not None and living and all(client.is_classic for client in living):
+            raise ViolationError("all members are classic, and the group is not")
         wanted = {
             (UUID(int=ord(name[0])), index)
             for name, size in self.topics.items()

@@ -51,6 +51,13 @@ def test_what_several_coordinators_know_of_a_group_is_one() -> None:
     assert question.positions({(TOPIC, 0): 1, ("__share_group_state", 0): 1}) == {"workers": {0: 7}}
 
 
+def test_of_two_offsets_of_a_group_the_lesser_counts() -> None:
+    """There are two where a shard has a group of before the topic of coordinators had more partitions."""
+    for first, second in (3, 7), (7, 3):
+        question = asked((0, Answer(1, 2, {"a": {0: first, 1: 1}})), (1, Answer(1, 2, {"a": {0: second}})))
+        assert question.positions({(TOPIC, 0): 1, (TOPIC, 1): 1}) == {"a": {0: 3, 1: 1}}
+
+
 def test_the_slowest_group_counts() -> None:
     consumption = Consumption(0)
     assert consumption.consumed_to({"a": {0: 7, 1: 2}, "b": {0: 5}}, GRACE_MS, 0) == 5

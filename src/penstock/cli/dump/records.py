@@ -7,6 +7,7 @@ from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
+from penstock.coordinator.group.consumer import records as consumer_records
 from penstock.coordinator.group.group_log import GroupLog
 from penstock.coordinator.group.share import records as share_group_records
 from penstock.coordinator.share import records as share_records
@@ -47,6 +48,19 @@ SHARE_GROUP_RECORDS: dict[int, str] = {
 }
 """By the versions of their keys, as Kafka calls them."""
 
+OF_CONSUMER_GROUPS = {
+    consumer_records.GROUP: "consumer_group_metadata",
+    consumer_records.LEGACY: "consumer_group_partition_metadata",
+    consumer_records.MEMBER: "consumer_group_member_metadata",
+    consumer_records.ASSIGNMENT: "consumer_group_target_assignment_metadata",
+    consumer_records.TARGET: "consumer_group_target_assignment_member",
+    consumer_records.CURRENT: "consumer_group_current_member_assignment",
+    consumer_records.EXPRESSION: "consumer_group_regular_expression",
+}
+"""By the versions of their keys, as Kafka names them."""
+NAMES_ARE = {consumer_records.EXPRESSION: "regularExpression"}
+"""What a key names besides the group, where that is no member."""
+
 
 def decode_text(record: Record) -> dict[str, object]:
     """Bytes that are not UTF-8 become base64."""
@@ -80,6 +94,8 @@ def decode_offsets(record: Record) -> dict[str, object]:
     if record.key is None:
         return decode_text(record)
     version = group_records.key_version_of(record.key)
+    if version in OF_CONSUMER_GROUPS:
+        return _consumer_group(version, record.key, record.value)
     if version in SHARE_GROUP_RECORDS:
         return _share_group(version, record.key, record.value)
     decoded = group_records.decode_record(record.key, record.value)
@@ -109,6 +125,13 @@ def decode_offsets(record: Record) -> dict[str, object]:
         key = {"type": "group_history", "group": decoded.group_id, "slot": decoded.slot}
         return {"key": key, "payload": told and as_dictionary(told)}
     return decode_text(record)
+
+
+def _consumer_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:
+    group_id, name, message = consumer_records.decoded_message(version, key, value)
+    named = {NAMES_ARE.get(version, "memberId"): name} if name else {}
+    payload = message and as_dictionary(message, 0)
+    return {"key": {"type": OF_CONSUMER_GROUPS[version], "group": group_id} | named, "payload": payload}
 
 
 def _share_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:

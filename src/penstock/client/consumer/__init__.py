@@ -20,7 +20,7 @@ from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import fetch_committed
 from penstock.client.consumer.fetcher import Fetcher, isolation_level
 from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
-from penstock.client.consumer.preparation import Preparation
+from penstock.client.consumer.preparation import CONSUMER_PROTOCOL, Preparation
 from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ConsumerMisuseError
 from penstock.client.log_offsets import list_offsets
@@ -100,11 +100,17 @@ class Consumer:
         pattern: str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or all whose names match the pattern, sharing their partitions with the group."""
+        """Read these topics, or all whose names match the pattern, sharing their partitions with the group.
+
+        A pattern is one of Python's `re`; with `group_protocol="consumer"` one of RE2, for which the coordinator looks.
+        """
         self._own()
         if bool(topics) == (pattern is not None):
             raise ConsumerMisuseError("subscribe to topics or to a pattern, one of the two")
-        self._subscription.subscribe(topics, re.compile(pattern) if pattern is not None else None)
+        if self.settings.group_protocol == CONSUMER_PROTOCOL:
+            self._subscription.subscribe(topics, None, pattern)
+        else:
+            self._subscription.subscribe(topics, re.compile(pattern) if pattern is not None else None)
         self._preparation.subscribed(listener)
 
     async def assign(self, partitions: Collection[TopicPartition]) -> None:

@@ -6,14 +6,17 @@ finds the rebalance further on.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from penstock.client.at_leaders import Failures
 from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.committed_offsets import commit, fetch_committed
+from penstock.client.consumer.assigned_membership import AssignedMembership
 from penstock.client.consumer.fetcher import isolation_level, reset_timestamp
 from penstock.client.consumer.group_membership import GroupMembership
 from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
 from penstock.client.consumer.rebalances import Rebalances
+from penstock.client.consumer.reconciliations import Reconciliations
 from penstock.client.consumer.subscription import Subscription
 from penstock.client.errors import ClientError, ConnectionFailedError, ConsumerMisuseError, NoOffsetError
 from penstock.client.log_offsets import list_offsets_that_can_be_had
@@ -22,6 +25,9 @@ from penstock.client.settings import ConsumerSettings
 from penstock.client.values import LATEST, NO_OFFSET, IsolationLevel, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 
+CONSUMER_PROTOCOL: Final = "consumer"
+MOST_EPOCHS: Final = 10
+"""With which a commit is tried, while the member's epoch goes on."""
 _THE_GROUP_HAS_GONE_ON = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -44,9 +50,12 @@ class Preparation:
         self._settings = settings
         self._on_news = on_news
         self._interceptors = interceptors
-        self._group: GroupMembership | None = None
-        self._rebalances: Rebalances | None = None
-        if settings.group_id is not None:
+        self._group: GroupMembership | AssignedMembership | None = None
+        self._rebalances: Rebalances | Reconciliations | None = None
+        if settings.group_id is not None and settings.group_protocol == CONSUMER_PROTOCOL:
+            self._group = AssignedMembership(cluster, settings.group_id, settings, on_news)
+            self._rebalances = Reconciliations(cluster, self._group, subscription, self._commit_quietly)
+        elif settings.group_id is not None:
             self._group = GroupMembership(cluster, settings.group_id, settings, on_news)
             self._rebalances = Rebalances(self._group, subscription, self._commit_quietly, on_news)
         self._topics: frozenset[str] = frozenset()
@@ -132,9 +141,9 @@ class Preparation:
             await self._rebalances.go_on(self._topics)
         await self.find_positions()
 
-    async def _look_at_topics(self, group: GroupMembership) -> None:
+    async def _look_at_topics(self, group: GroupMembership | AssignedMembership) -> None:
         """New topics for a pattern, new partitions of topics: both lead to a rebalance."""
-        pattern = self._subscription.pattern
+        pattern = self._subscription.pattern or self._subscription.expression
         try:
             metadata = await self._cluster.refresh(
                 None if pattern else sorted(self._subscription.topics), create=self._settings.allow_auto_create_topics
@@ -202,15 +211,26 @@ class Preparation:
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, even_none: bool = False) -> None:
         if not offsets and not even_none:
             return
-        membership = self.membership
         try:
-            await self._cluster.retrying(lambda: commit(self._cluster, self.group_id, offsets, membership))
+            await self._commit_as_member(offsets)
         except KafkaError as error:
             if self._group is not None and error.code in _THE_GROUP_HAS_GONE_ON:
                 self._group.must_join |= self._rebalances is None or not self._rebalances.is_joining
             raise
         for interceptor in self._interceptors:
             await interceptor.on_commit(offsets)
+
+    async def _commit_as_member(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """A member whose epoch has gone on meanwhile is told the new one by its heartbeats, and tries again with it."""
+        for failures in range(MOST_EPOCHS):
+            membership = self.membership
+            try:
+                await self._cluster.retrying(lambda: commit(self._cluster, self.group_id, offsets, membership))  # noqa: B023
+                return
+            except KafkaError as error:
+                if error.code is not ErrorCode.STALE_MEMBER_EPOCH or failures == MOST_EPOCHS - 1:
+                    raise
+            await asyncio.sleep(self._settings.backoff_ms(failures) / 1000)
 
     def _commit_if_due(self) -> None:
         """Every auto.commit.interval.ms, or when the coordinator asks, commit what earlier polls returned.

@@ -36,14 +36,19 @@ class Subscription:
     pattern: re.Pattern[str] | None = None
     partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     by_group: bool = False
+    expression: str | None = None
+    """In place of a pattern, where the coordinator looks for the topics."""
 
-    def subscribe(self, topics: Collection[str], pattern: re.Pattern[str] | None) -> None:
+    def subscribe(
+        self, topics: Collection[str], pattern: re.Pattern[str] | None, expression: str | None = None
+    ) -> None:
         """Read whole topics, with the group."""
         if self.partitions and not self.by_group:
             raise ConsumerMisuseError("this consumer was given its partitions by assign(): unsubscribe() first")
         self.by_group = True
         self.topics = frozenset(topics)
         self.pattern = pattern
+        self.expression = expression
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Without a group; partitions that were read before keep their positions."""
@@ -58,7 +63,7 @@ class Subscription:
 
     def unsubscribe(self) -> None:
         self.topics = frozenset()
-        self.pattern = None
+        self.pattern = self.expression = None
         self.partitions = {}
         self.by_group = False
 

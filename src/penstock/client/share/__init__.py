@@ -16,7 +16,7 @@ belongs to the thread that started it.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, Self
 from uuid import UUID
 
@@ -92,17 +92,18 @@ class ShareConsumer:
         """Send what was acknowledged, release the rest and leave the group, as far as that can be done in time."""
         self._own()
         self._requests.acknowledge(self._deliveries.take())
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self._requests.close()
-                await self._heartbeats.close()
-        except TimeoutError:
-            pass  # locks and sessions run out by themselves
+            await _in_time(self._requests.close(), deadline)
         finally:
-            await self._requests.abandon()
-            await self.cluster.close()
-            self._tell()
-            self._thread = None
+            try:
+                await _in_time(self._heartbeats.close(), max(deadline, loop.time() + INTERRUPTED_CLOSE_MS / 1000))
+            finally:
+                await self._requests.abandon()
+                await self.cluster.close()
+                self._tell()
+                self._thread = None
 
     # What to read
 
@@ -124,10 +125,9 @@ class ShareConsumer:
         """Leave the group; records that are this member's are released."""
         self._own()
         self._topics = []
-        self._requests.assign({})
         self._known = None
+        self._requests.unsubscribe()
         await self._heartbeats.close()
-        self._requests.send(wants_records=False)
 
     @property
     def subscription(self) -> list[str]:
@@ -289,3 +289,12 @@ class ShareConsumer:
             raise ConsumerMisuseError("this consumer is not open: use it between start() and close()")
         if self._thread != threading.get_ident():
             raise ConsumerMisuseError("a consumer is not safe for several threads: use it in the one that started it")
+
+
+async def _in_time(work: Awaitable[None], deadline: float) -> None:
+    """As far as it gets: locks and sessions run out by themselves."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            await work
+    except TimeoutError:
+        pass

@@ -50,13 +50,14 @@ class ShareHeartbeats:
 
     async def close(self) -> None:
         """Leave the group."""
-        await self._stop()
         background, self._background = self._background, None
-        if background is not None:
-            assert self._cluster is not None
-            try:
+        try:
+            await self._stop()
+            if background is not None:
+                assert self._cluster is not None
                 await background.submit(self._leave(self._cluster))
-            finally:
+        finally:
+            if background is not None:
                 await background.close()
 
     async def _stop(self) -> None:

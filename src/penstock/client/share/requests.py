@@ -68,6 +68,10 @@ class ShareRequests:
         self._sessions: dict[int, ShareSession] = {}
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, list[Acknowledgements]] = {}
+        self._pausing: dict[Acknowledgements, asyncio.TimerHandle] = {}
+        """Those that are tried again in a while."""
+        self._open: dict[Acknowledgements, None] = {}
+        """All of which nobody has been told yet."""
         self._assigned: dict[Place, TopicPartition] = {}
         self._names: dict[Place, TopicPartition] = {}
         """Also of partitions that were assigned before."""
@@ -94,6 +98,7 @@ class ShareRequests:
         deadline_s = asyncio.get_running_loop().time() + self._settings.default_api_timeout_ms / 1000
         for one in some:
             one.deadline_s = one.deadline_s or deadline_s
+            self._open[one] = None
             self._waiting.setdefault(one.node_id, []).append(one)
 
     def take(self, limit: int) -> list[Delivered]:
@@ -118,6 +123,16 @@ class ShareRequests:
             if node_id not in self._requests:
                 self._send_to(node_id, leaders.get(node_id, []))
 
+    def unsubscribe(self) -> None:
+        """Nothing is wanted, nor what was fetched and not taken: sessions are closed, and brokers release it."""
+        self.topics = ()
+        self.assign({})
+        self._go_on_without()
+
+    def _go_on_without(self) -> None:
+        self._fetched.clear()
+        self.send(wants_records=False)
+
     def name_of(self, place: Place) -> TopicPartition:
         return self._names[place]
 
@@ -128,6 +143,8 @@ class ShareRequests:
         self._fetched.clear()
         if self._requests:
             await asyncio.wait(list(self._requests.values()))
+        for one in self._not_paused():
+            self._waiting.setdefault(one.node_id, []).append(one)
         for node_id in list(self._sessions):
             if self._sessions[node_id].is_open:
                 self._start(node_id, self._acknowledge(node_id, self._taken(node_id), closes=True))
@@ -139,6 +156,16 @@ class ShareRequests:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._not_paused()
+        error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there was no answer before the consumer was closed")
+        self._done(list(self._open), error)
+
+    def _not_paused(self) -> list[Acknowledgements]:
+        """Those that were to be tried again."""
+        pausing, self._pausing = self._pausing, {}
+        for timer in pausing.values():
+            timer.cancel()
+        return list(pausing)
 
     # Which request goes where
 
@@ -211,7 +238,9 @@ class ShareRequests:
 
         def ended(finished: asyncio.Task[None]) -> None:
             del self._requests[node_id]
-            if not self._is_closing and self._waiting.get(node_id):
+            if not self._is_closing and not self.topics:
+                self._go_on_without()
+            elif not self._is_closing and self._waiting.get(node_id):
                 self.send(wants_records=self._wants_records)
             self._ended(finished)
 
@@ -328,15 +357,17 @@ class ShareRequests:
         pause_s = self._settings.backoff_ms(one.failures) / 1000
 
         def again() -> None:
+            del self._pausing[one]
             self._waiting.setdefault(one.node_id, []).append(one)
             if not self._is_closing:
                 self.send(wants_records=self._wants_records)
 
-        asyncio.get_running_loop().call_later(pause_s, again)
+        self._pausing[one] = asyncio.get_running_loop().call_later(pause_s, again)
 
     def _done(self, some: Sequence[Acknowledgements], error: Failure | None) -> None:
         for one in some:
             one.done(error)
+            self._open.pop(one, None)
         if some:
             self._on_done(some)
 

@@ -38,8 +38,8 @@ class GroupLog:
         self.group_id = group_id
         self.notes: Mapping[str, What] = {}
         """Why members go that this batch takes out."""
-        self.were_members: frozenset[str] = frozenset()
-        """Members of the group while it was of another kind."""
+        self.were_members: Mapping[str, str | None] = {}
+        """With their instances, the members of the group while it was of another kind."""
         self._length = length
         self._slots = slots
         self._read: dict[int, GroupEpoch] = {}
@@ -62,7 +62,15 @@ class GroupLog:
         return next(self.newest(), None)
 
     def find(self, kind: str, epoch: int) -> GroupEpoch | None:
-        return next((one for one in self.newest() if one.kind == kind and one.epoch == epoch), None)
+        """Since the group is of this kind, or has begun anew: epochs of the same number before that are others."""
+        newer: GroupEpoch | None = None
+        for one in self.newest():
+            if one.kind != kind or (newer is not None and one.epoch >= newer.epoch):
+                break
+            if one.epoch == epoch:
+                return one
+            newer = one
+        return None
 
     def begin(self, kind: str, epoch: int, now_ms: int) -> GroupEpoch:
         number = max(self._values, default=0) + 1

@@ -6,6 +6,7 @@ both back. What no record says, as why a member goes, is noted before.
 """
 
 from abc import ABC, abstractmethod
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -40,8 +41,8 @@ class Story(ABC):
         """Say what is known so far of an epoch that is under way, and that no other record says."""
 
     @abstractmethod
-    def were_members(self, written: Written) -> frozenset[str]:
-        """Members of a group that is of this kind no longer."""
+    def were_members(self, written: Written) -> dict[str, str | None]:
+        """With their instances, the members of a group that is of this kind no longer."""
 
 
 class Historian:
@@ -87,7 +88,7 @@ class Historian:
         kinds = dict.fromkeys(record.kind for record, _ in written if record.kind in self._stories)
         parts = {kind: [one for one in written if one[0].kind == kind] for kind in kinds}
         if len(kinds) > 1:
-            log.were_members = frozenset().union(*(self._stories[kind].were_members(parts[kind]) for kind in kinds))
+            log.were_members = ChainMap(*(self._stories[kind].were_members(parts[kind]) for kind in kinds))
         for kind, part in parts.items():
             took_ms = self._stories[kind].tell(log, part, now_ms)
             if took_ms is not None:

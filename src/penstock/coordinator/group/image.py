@@ -1,6 +1,7 @@
 """What the records of a partition of `__consumer_offsets` add up to: committed offsets, and what groups were last."""
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Any
@@ -35,6 +36,8 @@ class PendingOffsets:
         """By producer. None is an offset that comes to nothing."""
         self._producers: dict[str, dict[Place, dict[int, None]]] = {}
         """By group: the producers of each place, in the order in which they wrote."""
+        self._places: dict[str, dict[Place, None]] = {}
+        """By topic."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -45,6 +48,7 @@ class PendingOffsets:
         producers = self._producers.setdefault(record.group_id, {}).setdefault(place, {})
         producers.pop(record.producer_id, None)
         producers[record.producer_id] = None
+        self._places.setdefault(record.topic, {})[place] = None
 
     def overtake(self, record: OffsetRecord) -> None:
         """It was committed without a transaction."""
@@ -62,13 +66,20 @@ class PendingOffsets:
                 self._of[earlier][place] = None
             del producers[producer_id]
             if not producers:
-                del places[place]
+                del places[place], self._places[place[1]][place]
+            if not self._places.get(place[1], True):
+                del self._places[place[1]]
             if not places:
                 del self._producers[place[0]]
         return [record for record in records.values() if record is not None]
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
         return (group_id, topic, partition) in self._producers.get(group_id, ())
+
+    def at(self, place: Place) -> list[PendingRecord]:
+        """What may count there when transactions end."""
+        found = (self._of[producer_id][place] for producer_id in self._producers.get(place[0], {}).get(place, ()))
+        return [record for record in found if record is not None]
 
     def has_group(self, group_id: str) -> bool:
         return group_id in self._producers
@@ -78,9 +89,14 @@ class PendingOffsets:
         groups = self._producers.values() if group_id is None else [self._producers.get(group_id, {})]
         return [place for places in groups for place in places if self.may_come(place)]
 
+    def places_in(self, topic: str) -> list[Place]:
+        return [place for place in self._places.get(topic, ()) if self.may_come(place)]
+
+    def topics(self) -> list[str]:
+        return [topic for topic, places in self._places.items() if any(map(self.may_come, places))]
+
     def may_come(self, place: Place) -> bool:
-        producers = self._producers.get(place[0], {}).get(place, ())
-        return any(self._of[producer_id][place] is not None for producer_id in producers)
+        return bool(self.at(place))
 
 
 class Histories:
@@ -130,6 +146,11 @@ class DecidedAhead(ABC):
 
     @property
     @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether nothing of it is decided."""
+
+    @property
+    @abstractmethod
     def is_gone(self) -> bool:
         """Whether nothing is left of it, decided or committed."""
 
@@ -140,8 +161,8 @@ class GroupImage(LogImage[AnyRecord]):
     def __init__(self) -> None:
         self.pending = PendingOffsets()
         self.histories = Histories()
-        self.groups: dict[str, Any] = {}
-        """The last record of each group, or what its records add up to. Read only."""
+        self._kinds: dict[str, dict[str, Any]] = defaultdict(dict)
+        """By kind: the last record of each group, or what its records add up to."""
         self._offsets: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._readers: dict[str, dict[str, None]] = {}
         """Topic to the groups that have offsets in it."""
@@ -150,7 +171,7 @@ class GroupImage(LogImage[AnyRecord]):
         if type(record) is not OffsetRecord:
             if isinstance(record, HistoryRecord):
                 return self.histories.put(record)
-            return record.apply_to(self.groups) if isinstance(record, KindRecord) else None
+            return record.apply_to(self._kinds[record.kind]) if isinstance(record, KindRecord) else None
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)
         if partitions is None:
@@ -192,17 +213,27 @@ class GroupImage(LogImage[AnyRecord]):
                 if self.pending:
                     self.pending.overtake(record)
             elif isinstance(record, KindRecord):
-                record.count_in(self.groups)
+                record.count_in(self._kinds[record.kind])
             elif isinstance(record, PendingRecord):
                 self.pending.add(record)
 
     def all_is_committed(self) -> None:
         """What was read is in the log for good."""
-        for group_id, value in list(self.groups.items()):
-            if isinstance(value, DecidedAhead):
-                value.all_is_committed()
-                if value.is_gone:
-                    del self.groups[group_id]
+        for groups in self._kinds.values():
+            for group_id, value in list(groups.items()):
+                if isinstance(value, DecidedAhead):
+                    value.all_is_committed()
+                    if value.is_gone:
+                        del groups[group_id]
+
+    def of_kind(self, kind: str) -> Mapping[str, Any]:
+        """By group; also one of which nothing is left but what is committed. Read only."""
+        return self._kinds[kind]
+
+    def group(self, kind: str, group_id: str) -> Any:
+        """As it was decided; None if nothing says that there is a group of this name and kind. Read only."""
+        value = self._kinds[kind].get(group_id)
+        return None if isinstance(value, DecidedAhead) and value.is_empty else value
 
     def offsets(self, group_id: str) -> TopicOffsets:
         """Decided offsets, committed or not. Read only."""
@@ -210,28 +241,40 @@ class GroupImage(LogImage[AnyRecord]):
 
     def group_ids(self) -> list[str]:
         pending = (group_id for group_id, _, _ in self.pending.places())
-        return list(dict.fromkeys([*self.groups, *self._offsets, *pending]))
+        written = (group_id for groups in self._kinds.values() for group_id in groups)
+        return list(dict.fromkeys([*written, *self._offsets, *pending]))
 
     def is_known(self, group_id: str) -> bool:
-        return group_id in self.groups or group_id in self._offsets or self.pending.has_group(group_id)
+        is_written = any(self.group(kind, group_id) is not None for kind in self._kinds)
+        return is_written or group_id in self._offsets or self.pending.has_group(group_id)
 
     def topics(self) -> list[str]:
         """In which groups have offsets, or may get them when a transaction ends."""
-        return list(dict.fromkeys([*self._readers, *(topic for _, topic, _ in self.pending.places())]))
+        return list(dict.fromkeys([*self._readers, *self.pending.topics()]))
 
     def readers(self, topic: str) -> list[str]:
-        """The groups that have offsets there, or may get them."""
-        pending = (group_id for group_id, name, _ in self.pending.places() if name == topic)
-        return list(dict.fromkeys([*self._readers.get(topic, {}), *pending]))
+        """The groups that have offsets there, or may get them when a transaction ends."""
+        pending = (group_id for group_id, _, _ in self.pending.places_in(topic))
+        return list(dict.fromkeys([*self._readers.get(topic, ()), *pending]))
+
+    def places_in(self, topic: str) -> list[Place]:
+        """Where groups have offsets, or may get them when a transaction ends."""
+        readers = self._readers.get(topic, ())
+        committed = [(group_id, topic, index) for group_id in readers for index in self._offsets[group_id][topic]]
+        return list(dict.fromkeys([*committed, *self.pending.places_in(topic)]))
+
+    def reads(self, group_id: str, topic: str) -> bool:
+        """Whether it is one of the topic's `readers`."""
+        return topic in self.offsets(group_id) or any(name == topic for _, name, _ in self.pending.places(group_id))
 
     def may_have(self, place: Place) -> bool:
         """Whether there is an offset, or may be one when a transaction ends."""
         group_id, topic, partition = place
         return partition in self.offsets(group_id).get(topic, ()) or self.pending.may_come(place)
 
-    def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
+    def tombstones(self, group_id: str) -> list[OffsetRecord]:
         """Also for what is pending, which comes to nothing by that."""
         committed = ((name, index) for name, indexes in self.offsets(group_id).items() for index in indexes)
         pending = ((name, index) for _, name, index in self.pending.places(group_id))
         places = dict.fromkeys([*committed, *pending])
-        return [OffsetRecord(group_id, name, index, None) for name, index in places if topic in (None, name)]
+        return [OffsetRecord(group_id, name, index, None) for name, index in places]

@@ -74,13 +74,9 @@ class PartRecord(KindRecord):
         """Of a group that has no record yet."""
         raise NotImplementedError
 
-    def state_in(self, groups: dict[str, Any]) -> DecidedParts | None:
-        """None if there is none, or it is of another kind."""
-        raise NotImplementedError
-
     def apply_to(self, groups: dict[str, Any]) -> Any:
-        """A tombstone for a group of another kind, or for none, takes nothing away."""
-        state = self.state_in(groups)
+        """A tombstone for a group that is not there takes nothing away."""
+        state: DecidedParts | None = groups.get(self.group_id)
         if state is None:
             if self.value is None:
                 return None
@@ -95,7 +91,7 @@ class PartRecord(KindRecord):
         return self.replace(value=before, takes_back=True)
 
     def count_in(self, groups: dict[str, Any]) -> None:
-        state = self.state_in(groups)
+        state: DecidedParts | None = groups.get(self.group_id)
         if state is not None:
             state.committed.put(self.key, self.name, self.value)
             state.ahead -= 1

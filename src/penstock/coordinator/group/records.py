@@ -170,7 +170,11 @@ class PendingRecord(Value):
 
 
 class KindRecord(Value):
-    """About a group, of whatever kind; `value` None takes it away, or a part of it."""
+    """About a group, of whatever kind; `value` None takes it away, or a part of it.
+
+    `groups` are those of its kind: records of two kinds about one group, which goes from one to the other, have other
+    keys, and know nothing of each other.
+    """
 
     group_id: str
     value: Any
@@ -207,14 +211,10 @@ class GroupRecord(KindRecord):
         return key, _VERSION.pack(version) + encode(self.value, version)
 
     def apply_to(self, groups: dict[str, Any]) -> Any:
-        """A tombstone for a group of another kind takes nothing away."""
+        if self.value is None:
+            return groups.pop(self.group_id, None)
         before = groups.get(self.group_id)
-        if not isinstance(before, GroupMetadataValue):
-            before = None
-        if self.value is not None:
-            groups[self.group_id] = self.value
-        elif before is not None:
-            del groups[self.group_id]
+        groups[self.group_id] = self.value
         return before
 
     def count_in(self, groups: dict[str, Any]) -> None:

@@ -82,8 +82,7 @@ def _delete_in(
 
 
 def on_topic_deleted(table: GroupTable, topic: str, now_ms: int) -> None:
-    readers = table.readers(topic)
-    _remove(table, [one for reader in readers for one in table.tombstones(reader, topic)], now_ms)
+    _remove(table, list(table.tombstones_in(topic)), now_ms)
 
 
 # -- by time ----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """What the operator may set about groups, by Kafka's defaults."""
 
+from enum import Enum
+
 from penstock.protocol.value import Value
 
 
@@ -20,6 +22,23 @@ class Bounded(Value):
         return self.default_ms if text is None else min(max(int(text), self.least_ms), self.most_ms)
 
 
+class MigrationPolicy(Enum):
+    """Which groups change their protocol while they have members: classic ones up, consumer groups down."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
 class ConsumerSettings(Value):
     """Of groups of the consumer protocol: group.consumer.*, and what groups say themselves."""
 
@@ -29,6 +48,7 @@ class ConsumerSettings(Value):
     max_size: int = 2_147_483_647
     assignors: tuple[str, ...] = ("uniform", "range")
     regex_refresh_interval_ms: int = 600_000
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
 
 

@@ -40,9 +40,7 @@ class GroupKind(Value):
     """What the groups themselves (`Group`) do not answer."""
 
     name: str
-    """`Group.kind` of its groups."""
-    persisted: type
-    """The class of their records' values."""
+    """`Group.kind` of its groups, and `KindRecord.kind` of their records."""
     create: Callable[[str, int, GroupSettings], Group]
     """Takes a name and a time."""
     restore: Callable[[GroupTable, str, Any, int], None]
@@ -136,9 +134,10 @@ class GroupTable(Agenda[AnyRecord]):
             self.append([one for group_id in some for one in histories.tombstones(group_id)], now_ms)
 
     def take_place(self, group: Group, now_ms: int) -> None:
-        """Of an empty group of another kind, if there is one (`may_expire`): its offsets stay."""
+        """Of a group of another kind, if there is one: its offsets stay, and who waits in it is to join again."""
         other = self.groups.get(group.group_id)
         if other is not None:
+            other.send_away(self, ErrorCode.REBALANCE_IN_PROGRESS)
             other.kill(now_ms)
         self.groups[group.group_id] = group
 
@@ -160,11 +159,12 @@ class GroupTable(Agenda[AnyRecord]):
 
     def restore_group(self, group_id: str, now_ms: int) -> None:
         """Make a group what the image says, that is as it goes on with a new coordinator."""
-        value = self.image.groups.get(group_id)
-        if value is not None:
-            kind = next(kind for kind in self._kinds if isinstance(value, kind.persisted))
-            kind.restore(self, group_id, value, now_ms)
-        elif self._has_offsets(group_id):
+        for kind in self._kinds:
+            value = self.image.group(kind.name, group_id)
+            if value is not None:
+                kind.restore(self, group_id, value, now_ms)
+                return
+        if self._has_offsets(group_id):
             self.create_group(group_id, now_ms)
 
     def unsettled(self, group: Group, now_ms: int) -> AnyRecord | None:
@@ -188,21 +188,27 @@ class GroupTable(Agenda[AnyRecord]):
 
     def positions(self, topic: str, topic_id: UUID, group_ids: Sequence[str]) -> dict[str, dict[int, int]]:
         """The offsets of those groups that read a topic, or may get offsets in it: the least of what is committed and
-        what was decided since. One that may be taken away, or is of an earlier topic of that name, is left out.
+        what was decided since, also in open transactions. One that may be taken away, or is of an earlier topic of that
+        name, is left out.
         """
-        readers, ahead = dict.fromkeys(self.readers(topic)), dict[tuple[str, int], list[CommittedOffset | None]]()
+        readers, ahead = set[str](), dict[tuple[str, int], list[CommittedOffset | None]]()
         for one, before in self.uncommitted():
-            if type(one) is OffsetRecord and one.topic == topic:
-                ahead.setdefault((one.group_id, one.partition), []).append(before)
-                readers[one.group_id] = None
+            if isinstance(one, OffsetRecord | PendingRecord) and one.topic == topic:
+                value = one.value if isinstance(one, PendingRecord) else before
+                ahead.setdefault((one.group_id, one.partition), []).append(value)
+                readers.add(one.group_id)
         found: dict[str, dict[int, int]] = {}
         for group_id in group_ids:
             group = self.groups.get(group_id)
-            if group is None or not (group_id in readers or group.is_subscribed(topic)):
+            reads = group_id in readers or self.image.reads(group_id, topic)
+            if group is None or not (reads or group.is_subscribed(topic)):
                 continue
-            offsets = found[group_id] = {}
+            offsets, has_pending = dict[int, int](), self.image.pending.has_group(group_id)
+            found[group_id] = offsets
             for index, decided in self.image.offsets(group_id).get(topic, {}).items():
                 known = [decided, *ahead.get((group_id, index), ())]
+                if has_pending:
+                    known += [one.value for one in self.image.pending.at((group_id, topic, index))]
                 if all(one is not None and one.topic_id in (ZERO_UUID, topic_id) for one in known):
                     offsets[index] = min(one.offset for one in known if one is not None)
         return found
@@ -212,11 +218,16 @@ class GroupTable(Agenda[AnyRecord]):
         found = (one for one, _ in self.uncommitted() if type(one) is PendingRecord)
         return {(one.group_id, one.topic, one.partition): None for one in found}
 
-    def tombstones(self, group_id: str, topic: str | None = None) -> list[OffsetRecord]:
+    def tombstones(self, group_id: str) -> list[OffsetRecord]:
         """Also for what is pending, or about to be, which comes to nothing by that."""
-        known = self.image.tombstones(group_id, topic)
+        known = self.image.tombstones(group_id)
         coming = (OffsetRecord(*place, None) for place in self.coming() if place[0] == group_id)
-        return list(dict.fromkeys([*known, *(one for one in coming if topic in (None, one.topic))]))
+        return list(dict.fromkeys([*known, *coming]))
+
+    def tombstones_in(self, topic: str) -> list[OffsetRecord]:
+        """As `tombstones`, for all groups. What is in other topics is not looked at."""
+        coming = [place for place in self.coming() if place[1] == topic]
+        return [OffsetRecord(*place, None) for place in dict.fromkeys([*self.image.places_in(topic), *coming])]
 
     def topics(self) -> list[str]:
         """In which groups have offsets, or may get them when a transaction ends."""

@@ -57,7 +57,8 @@ KINDLESS_OR_CLASSIC: Final = (0, 1, 2, HISTORY_KEY_VERSION)
 """Versions of keys: committed offsets, groups of the classic protocol, and what happened in groups of all kinds."""
 
 GROUPS_AT_ONCE: Final = 200
-"""Whose positions are looked up before others have their turn."""
+"""Whose positions are looked up before others have their turn; or fewer, as soon as they have so many offsets:"""
+OFFSETS_AT_ONCE: Final = 1_000
 SHARE: Final = range(10, 16)
 """Of share groups."""
 
@@ -139,19 +140,22 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def describe(self) -> str:
         return f"{len(self._table.groups)} groups"
 
-    # -- the classic protocol -----------------------------------------------------------------------------------------
+    # -- the classic protocol, also in groups where others speak the consumer protocol ---------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> list[Effect]:
-        join.join_group(self._table, token, request, caller, now_ms)
+        if self._consumers is None or not self._consumers.join(token, request, caller, now_ms):
+            join.join_group(self._table, token, request, caller, now_ms)
         return self._table.take_effects()
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> list[Effect]:
-        membership.sync_group(self._table, token, request, now_ms)
+        if self._consumers is None or not self._consumers.sync(token, request, now_ms):
+            membership.sync_group(self._table, token, request, now_ms)
         return self._table.take_effects()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """Answered at once: it changes nothing but the member's deadline."""
-        return membership.heartbeat(self._table, request, now_ms)
+        error = None if self._consumers is None else self._consumers.classic_heartbeat(request, now_ms)
+        return membership.heartbeat(self._table, request, now_ms) if error is None else error
 
     def asks_for_commit(self, request: HeartbeatRequest) -> bool:
         """Whether the answer to a good heartbeat asks the member to commit."""
@@ -268,9 +272,14 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """What groups have consumed of a topic (`GroupTable.positions`), some groups at a time: others may have their
         turn in between.
         """
-        group_ids = list(self._table.groups)
-        for start in range(0, len(group_ids), GROUPS_AT_ONCE):
-            yield self._table.positions(topic, topic_id, group_ids[start : start + GROUPS_AT_ONCE])
+        some, count = list[str](), 0
+        for group_id in list(self._table.groups):
+            some.append(group_id)
+            count += len(self._table.image.offsets(group_id).get(topic, ()))
+            if len(some) == GROUPS_AT_ONCE or count >= OFFSETS_AT_ONCE:
+                yield self._table.positions(topic, topic_id, some)
+                some, count = [], 0
+        yield self._table.positions(topic, topic_id, some)
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Whether a client that says this of itself may be told `offsets`."""

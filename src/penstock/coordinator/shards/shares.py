@@ -85,7 +85,8 @@ class ShareShard(PartitionMachine[ShareRecord]):
 
     def positions(self, topic: str, topic_id: UUID) -> Iterator[dict[str, dict[int, int]]]:
         """Where share groups are in a topic, as `GroupShard.positions`: all before a start offset is finished with."""
-        keys = [key for key in self._table.image.states if key.topic_id == topic_id]
+        decided = (record.key for record, _ in self._table.uncommitted())  # also to be deleted, which may fail
+        keys = [one for one in dict.fromkeys([*self._table.image.states, *decided]) if one.topic_id == topic_id]
         for start in range(0, len(keys), STATES_AT_ONCE):
             found: dict[str, dict[int, int]] = {}
             ahead: dict[SharePartitionKey, list[ShareState | None]] = {}

@@ -35,7 +35,7 @@ group.consumer.session.timeout.ms int 45000 1.. fixed medium | Default of a grou
 group.consumer.max.session.timeout.ms int 60000 1.. fixed medium | Longest session timeout of a group.
 group.consumer.min.session.timeout.ms int 45000 1.. fixed medium | Shortest session timeout of a group.
 group.consumer.max.size int 2147483647 1.. fixed medium | Members of one group of the new protocol.
-group.consumer.migration.policy string bidirectional * fixed medium
+group.consumer.migration.policy string bidirectional bidirectional/upgrade/downgrade/disabled fixed medium
     | Which groups may change their protocol while they have members.
 group.consumer.regex.refresh.interval.ms int 600000 10000.. fixed medium | How often patterns of topics are resolved.
 group.share.assignment.interval.ms int 1000 0.. fixed medium | Pause between two assignments of a share group.

@@ -19,6 +19,8 @@ class BrokerSettings:
     penstock_metrics_level: str
     penstock_metrics_listener: str | None
     penstock_metrics_max_topics: int
+    penstock_otlp_endpoint: str | None
+    penstock_otlp_interval_ms: int
     queued_max_request_bytes: int
     quota_window_size_seconds: int
     socket_listen_backlog_size: int
@@ -138,6 +140,7 @@ class BrokerSettings:
     group_consumer_max_heartbeat_interval_ms: int
     group_consumer_max_session_timeout_ms: int
     group_consumer_max_size: int
+    group_consumer_migration_policy: str
     group_consumer_min_assignment_interval_ms: int
     group_consumer_min_heartbeat_interval_ms: int
     group_consumer_min_session_timeout_ms: int

@@ -82,7 +82,6 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "group.share.assignor.offload.enable",
         "share.assignor.offload.enable",
     ),
-    "a group with members keeps its protocol for now": ("group.consumer.migration.policy",),
     "share groups have one assignor": ("group.share.assignors",),
     "streams groups are not there yet": ("group.streams.", "streams."),
     "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),

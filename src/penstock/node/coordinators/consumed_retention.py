@@ -60,6 +60,7 @@ class ConsumedRetention:
                 del self._wanted[topic_id]
                 continue
             for partition in self._wanted.pop(topic_id).values():
+                await asyncio.sleep(0)  # there may be many groups, and partitions
                 try:
                     self._follow(partition, positions)
                 except KafkaError as error:
@@ -75,6 +76,7 @@ class ConsumedRetention:
         answers = await asyncio.gather(*(self._ask(broker_id, topic, topic_id) for broker_id, topic in asked))
         for (_, topic), answer in zip(asked, answers, strict=True):
             for one in answer.coordinated:
+                await asyncio.sleep(0)
                 groups = {it.group_id: {place.partition: place.offset for place in it.positions} for it in one.groups}
                 question.answered((topic, one.partition), Answer(one.leader_epoch, answer.partition_count, groups))
         return question.positions(self._shards())

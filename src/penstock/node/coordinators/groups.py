@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings, ShareSettings
+from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings, MigrationPolicy, ShareSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import (
@@ -156,6 +156,7 @@ def settings_from(config: BrokerConfig) -> GroupSettings:
             ),
             max_size=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
+            migration_policy=MigrationPolicy(config.group_consumer_migration_policy.lower()),
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         ),
         share=ShareSettings(

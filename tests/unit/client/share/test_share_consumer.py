@@ -346,3 +346,60 @@ async def test_it_works_without_an_event_loop_as_well() -> None:
         assert said == [(T0, [0], None), {T0: None}]
         assert brokers.partitions[0].said == {0: [ACCEPT]}
         assert not [it for it in threading.enumerate() if it.name.startswith("share consumer")]
+
+
+async def test_who_unsubscribes_keeps_nothing_that_was_fetched_from_others() -> None:
+    """Neither what it has not polled, nor what a request that is under way brings."""
+    async with brokers_that_share(2, 2) as brokers, consumer(brokers, fetch_max_wait_ms=60_000) as one:
+        await one.subscribe([TOPIC])
+        await polled_until(one, lambda: len(brokers.asked(ShareFetchRequest)) == 2)
+        brokers.produce(0, b"a")
+        await happens(lambda: one._requests._fetched)
+        await one.unsubscribe()
+        brokers.produce(1, b"b")
+        await happens(lambda: all(one.counts and not one.owners for one in brokers.partitions.values()))
+
+
+async def test_what_was_not_answered_before_the_end_is_told() -> None:
+    told: list[tuple[TopicPartition, list[int], object]] = []
+    async with brokers_that_share() as brokers:
+        one = explicit(brokers, fetch_max_wait_ms=60_000)
+        await one.start()
+        one.set_acknowledgement_commit_callback(lambda place, offsets, error: told.append((place, [*offsets], error)))
+        brokers.produce(0, b"a")
+        await one.subscribe([TOPIC])
+        one.acknowledge((await records(one, 1))[0])
+        goes_on = asyncio.Event()
+
+        async def never(request: ShareFetchRequest) -> Any:
+            await goes_on.wait()
+
+        brokers.nodes[1]._fetch = never  # type: ignore[method-assign]
+        await one.poll(0)
+        await one.close(timeout_ms=1)
+        ((partition, offsets, error),) = told
+        assert (partition, offsets) == (T0, [0])
+        assert isinstance(error, KafkaError)
+        assert error.code is ErrorCode.REQUEST_TIMED_OUT
+        assert not one._heartbeats.are_going
+        assert not [it for it in threading.enumerate() if it.name.startswith("heartbeats of share group")]
+        goes_on.set()
+
+
+async def test_what_is_to_be_tried_again_goes_with_the_end() -> None:
+    async with brokers_that_share() as brokers:
+        one = explicit(brokers, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000, fetch_max_wait_ms=1)
+        await one.start()
+        brokers.produce(0, b"a")
+        await one.subscribe([TOPIC])
+        one.acknowledge((await records(one, 1))[0])
+        await happens(lambda: not one._requests._requests)
+        take = brokers.partitions[0].take
+        codes = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        brokers.partitions[0].take = lambda *it: codes.pop() if codes else take(*it)  # type: ignore[method-assign]
+        (sent,) = one.commit_async()
+        await happens(lambda: sent.failures)
+        await one.close()
+        assert brokers.partitions[0].said == {0: [ACCEPT]}
+        assert sent.is_done
+        assert sent.error is None

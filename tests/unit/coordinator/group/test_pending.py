@@ -9,7 +9,8 @@ from tests.unit.coordinator.group.test_commit import JOIN
 
 from penstock.coordinator.effects import Append, Effect, End, Part, Reply
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord
+from penstock.coordinator.group.image import GroupImage, PendingOffsets, Place
+from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -319,3 +320,23 @@ def test_a_member_of_a_group_that_is_not_there_is_told_so() -> None:
     (answer,) = groups.replies
     assert isinstance(answer, OffsetCommitResponse)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_deleted_topic_has_nobody_look_at_what_is_pending_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = GroupImage()
+    committed = CommittedOffset(1, -1, "", 0)
+    for number in range(100):
+        image.pending.add(PendingRecord(number, "readers", f"t{number}", 0, committed))
+    looked_at: list[Place] = []
+    may_come = PendingOffsets.may_come
+
+    def looks(self: PendingOffsets, place: Place) -> bool:
+        looked_at.append(place)
+        return may_come(self, place)
+
+    monkeypatch.setattr(PendingOffsets, "may_come", looks)
+    assert image.places_in("t7") == looked_at == [("readers", "t7", 0)]
+    assert len(image.topics()) == 100
+    image.pending.end(7, is_commit=False)
+    assert image.places_in("t7") == []
+    assert len(image.topics()) == 99

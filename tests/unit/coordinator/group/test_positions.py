@@ -72,6 +72,19 @@ def test_one_in_an_open_transaction_makes_a_reader_without_an_offset() -> None:
     assert positions(groups.shard) == {"readers": {0: 9}}
 
 
+def test_a_step_back_in_an_open_transaction_counts() -> None:
+    groups = Groups()
+    groups.commit(9)
+    groups.write_all()
+    groups.commit(3, producer=PRODUCER)
+    assert positions(groups.shard) == {"readers": {0: 3}}, "it may be written"
+    groups.write_all()
+    assert positions(groups.shard) == {"readers": {0: 3}}, "the transaction may end well"
+    groups.end(is_commit=False)
+    groups.write_all()
+    assert positions(groups.shard) == {"readers": {0: 9}}
+
+
 def test_an_offset_in_an_earlier_topic_of_the_name_does_not_count() -> None:
     groups = Groups()
     for number, topic_id in enumerate((FLIGHTS_ID, UUID(int=9))):
@@ -116,3 +129,13 @@ def test_others_have_their_turn_between_many_groups() -> None:
         shards.GROUPS_AT_ONCE,
         1,
     ]
+
+
+def test_others_have_their_turn_between_groups_with_many_offsets() -> None:
+    groups, count = Groups(), shards.OFFSETS_AT_ONCE // 2
+    rows = [OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(count)]
+    topics = [OffsetCommitRequestTopic(name="flights", partitions=rows)]
+    for name in "abc":
+        groups.take(groups.shard.commit("token", OffsetCommitRequest(group_id=name, topics=topics), 8, 0))
+    groups.write_all()
+    assert [list(some) for some in groups.shard.positions("flights", FLIGHTS_ID)] == [["a", "b"], ["c"]]

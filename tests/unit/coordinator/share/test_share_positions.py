@@ -19,6 +19,17 @@ def test_what_is_finished_with_behind_the_start_offset_counts_as_well() -> None:
     assert positions(bench) == {GROUP: {0: 8}}
 
 
+def test_what_is_about_to_be_deleted_is_known_until_then() -> None:
+    bench = Bench()
+    bench.initialize()
+    bench.write(start_offset=5)
+    bench.holds = True
+    bench.delete()
+    assert positions(bench) == {GROUP: {}}, "it may fail"
+    bench.fail()
+    assert positions(bench) == {GROUP: {0: 5}}
+
+
 def test_what_is_not_committed_does_not_count() -> None:
     bench = Bench()
     bench.initialize()

@@ -7,8 +7,10 @@ from uuid import UUID
 import pytest
 from tests.unit.node.group_node import FLIGHTS_ID, GroupNode, ask, with_topics
 
+from penstock.metadata.records import TopicRecord
 from penstock.node.api.consumed import HANDLERS
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.internal_topics import TRANSACTION_STATE
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -83,4 +85,7 @@ async def test_without_a_lease_nothing_is_told_that_another_broker_may_coordinat
 
 async def test_of_an_unknown_topic_and_of_other_coordinators_nothing_is_said(node: GroupNode) -> None:
     assert (await told(node, UUID(int=99))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    assert (await told(node, key_type=7)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    node.broker.image.apply(TopicRecord(name=TRANSACTION_STATE, topic_id=UUID(int=77)))
+    for key_type in (1, 7):
+        answer = await told(node, key_type=key_type)
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "of transactions no more than of what is none"

@@ -60,7 +60,7 @@ class Join:
 
 def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> None:
     join = Join(token, request, caller)
-    error = _check_request(table, request)
+    error = check_request(table, request)
     group = find_classic(table.groups, request.group_id)
     if error is ErrorCode.NONE and group is None:
         error = _check_first(table, join, now_ms)
@@ -80,7 +80,8 @@ def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, calle
 # -- may it join? -----------------------------------------------------------------------------------------------------
 
 
-def _check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
+def check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
+    """Whatever the group is."""
     settings = table.settings
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -98,7 +99,7 @@ def _check_first(table: GroupTable, join: Join, now_ms: int) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not is_complete or not (other is None or other.may_expire):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if other is not None and other.group_id in table.image.groups:
+    if other is not None and table.image.group(other.kind, other.group_id) is not None:
         table.make_way(other, now_ms)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.NONE
@@ -256,7 +257,7 @@ def _fence(table: GroupTable, group: ClassicGroup, member: Member, now_ms: int) 
 
 def _store_replacement(table: GroupTable, group: ClassicGroup, member: Member, join: Join, now_ms: int) -> None:
     """Persist the new id; the group stays as it is. A rebalance that begins meanwhile answers instead."""
-    generation, before = group.generation, table.image.groups[group.group_id]
+    generation, before = group.generation, table.image.group(group.kind, group.group_id)
 
     def then(error: ErrorCode, now_ms: int) -> None:
         if member.join_token is not join.token or group.state is not GroupState.STABLE:

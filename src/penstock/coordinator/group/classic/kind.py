@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.restore import restore_group
 from penstock.coordinator.group.classic.unsettled import unsettled_record
-from penstock.coordinator.group.records import GroupMetadataValue
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupKind, GroupTable
 
@@ -25,4 +24,4 @@ def _story(table: GroupTable) -> Story:
     return ClassicStory(table.groups)
 
 
-CLASSIC: Final = GroupKind(ClassicGroup.kind, GroupMetadataValue, _create, restore_group, unsettled_record, _story)
+CLASSIC: Final = GroupKind(ClassicGroup.kind, _create, restore_group, unsettled_record, _story)

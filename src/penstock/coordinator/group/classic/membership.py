@@ -56,7 +56,7 @@ def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorC
 
 def _is_stored(table: GroupTable, group: ClassicGroup) -> bool:
     """Whether an assignment of this generation is under way: there is to be one only."""
-    stored: GroupMetadataValue | None = table.image.groups.get(group.group_id)
+    stored: GroupMetadataValue | None = table.image.group(group.kind, group.group_id)
     return stored is not None and stored.generation == group.generation and stored.unsettled is None
 
 

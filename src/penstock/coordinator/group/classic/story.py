@@ -60,17 +60,18 @@ class ClassicStory(Story):
         self._remember(log.group_id, epoch)
         if value.unsettled is not None:
             return None
-        _move(epoch, before, value)
+        if not log.were_members:  # of another kind: what its members had, they have
+            _move(epoch, before, value)
         epoch.ended_ms = now_ms
         return now_ms - epoch.started_ms
 
     def seal(self, log: GroupLog) -> None:
         """It is told with the record by which the group itself is handed over."""
 
-    def were_members(self, written: Written) -> frozenset[str]:
+    def were_members(self, written: Written) -> dict[str, str | None]:
         before = written[0][1]
         is_gone = written[-1][0].value is None and before is not None
-        return frozenset(one.member_id for one in before.members) if is_gone else frozenset()
+        return {one.member_id: one.group_instance_id for one in before.members} if is_gone else {}
 
     def _remember(self, group_id: str, epoch: GroupEpoch) -> None:
         group = self._groups.get(group_id)
@@ -144,19 +145,20 @@ def _is_told(last: GroupEpoch | None, before: GroupMetadataValue, value: GroupMe
 def _who(log: GroupLog, before: GroupMetadataValue, value: GroupMetadataValue) -> list[GroupChange]:
     were = {one.member_id: one for one in before.members}
     now = {one.member_id: one for one in value.members}
-    instances = {one.group_instance_id: one.member_id for one in before.members if one.group_instance_id is not None}
+    known = {**log.were_members, **{name: one.group_instance_id for name, one in were.items()}}
+    instances = {instance: name for name, instance in known.items() if instance is not None}
     replaced = {
         instances[one.group_instance_id]
         for one in value.members
-        if one.group_instance_id in instances and one.member_id not in were
+        if one.group_instance_id in instances and one.member_id not in known
     }
-    gone = [name for name in (*were, *sorted(log.were_members)) if name not in now and name not in replaced]
     found = [
-        change(log.notes.get(name, What.GONE), name, were[name].group_instance_id if name in were else None)
-        for name in dict.fromkeys(gone)
+        change(log.notes.get(name, What.GONE), name, instance)
+        for name, instance in known.items()
+        if name not in now and name not in replaced
     ]
     for name, one in now.items():
-        if name not in were and name not in log.were_members:
+        if name not in known:
             is_back = one.group_instance_id in instances
             found.append(change(What.REPLACED if is_back else What.JOINED, name, one.group_instance_id))
     is_consumer = value.protocol_type == CONSUMER_PROTOCOL_TYPE

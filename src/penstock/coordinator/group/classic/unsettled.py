@@ -23,13 +23,19 @@ PHASES: Final = {GroupState.PREPARING_REBALANCE: JOINING, GroupState.COMPLETING_
 
 def unsettled_record(group: ClassicGroup, now_ms: int) -> GroupRecord | None:
     """None where the last record about the group says all. No write of it is under way."""
-    phase = PHASES.get(group.state, NOTHING)
-    if phase == NOTHING and not group.pending:
-        return None
+    is_settled = group.state not in PHASES and not group.pending
+    return None if is_settled else kept_record(group, now_ms)
+
+
+def kept_record(group: ClassicGroup, now_ms: int) -> GroupRecord:
+    """All that is to be kept of a group. Of one that is settled, the log has the protocol that was chosen alone."""
     value = group.to_value()
     for item, member in zip(value.members, group.members.values(), strict=True):
         item.protocols = [MemberProtocol(name=name, metadata=metadata) for name, metadata in member.protocols]
         item.is_new = member.is_new
+    phase = PHASES.get(group.state, NOTHING)
+    if phase == NOTHING and not group.pending:
+        return GroupRecord(group.group_id, value)
     value.unsettled = Unsettled(
         phase=phase,
         is_first=group.initial_delay,

@@ -16,9 +16,11 @@ def remove(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup, 
         take_out(draft, group, member_id)
         group.stop_session(member_id)
         group.stop_rebalance(member_id)
+        group.stop_call(member_id)
     drop_unread_expressions(draft, group)
     next_epoch(house, draft, group)
     if not group.state.members:
+        group.assigning = None  # what is being worked out is for members that are gone, and for an earlier epoch
         put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(group.state.epoch, 0))
 
 

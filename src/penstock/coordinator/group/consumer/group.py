@@ -10,13 +10,13 @@
 They follow from the records, and no event sets them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
 from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState, GroupView
 from penstock.coordinator.group.consumer.topics import Topics
-from penstock.coordinator.group.consumer.values import Current
+from penstock.coordinator.group.consumer.values import Current, Subscription
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset
@@ -39,7 +39,7 @@ _TOMBSTONE_ORDER: Final = (CURRENT, TARGET, ASSIGNMENT, MEMBER, EXPRESSION, LEGA
 
 
 class Wait(Value):
-    """For a member to give something up, in the epoch in which it was told so."""
+    """For a member to give something up, or to join or sync, in the epoch in which it was told so."""
 
     timer: Timer
     epoch: int
@@ -48,13 +48,14 @@ class Wait(Value):
 
 
 class ConsumerGroup(Group):
-    """`sessions` and `rebalances` are by the ids of members; they follow from the records (`timing.py`)."""
+    """`sessions`, `rebalances` and `calls` are by the ids of members; they follow from the records (`timing.py`)."""
 
     __slots__ = (
-        "_image",
         "_is_dead",
+        "_states",
         "_topics",
         "assigning",
+        "calls",
         "checked_version",
         "is_resolving",
         "late",
@@ -66,13 +67,15 @@ class ConsumerGroup(Group):
 
     def __init__(self, group_id: str, image: GroupImage, topics: Topics) -> None:
         super().__init__(group_id)
-        self._image = image
+        self._states: Mapping[str, ConsumerState] = image.of_kind(self.kind)
         self._topics = topics
         self._is_dead = False
         self.sessions: dict[str, Timer] = {}
         self.late: dict[str, int] = {}
         """Members that were named as they send no heartbeats, and when the last one came."""
         self.rebalances: dict[str, Wait] = {}
+        self.calls: dict[str, Wait] = {}
+        """Of classic members that are to join, or to sync when they have joined."""
         self.checked_version = UNCHECKED
         """Of the cluster's topics that were last compared with those that the group knows."""
         self.assigning: object | None = None
@@ -83,13 +86,12 @@ class ConsumerGroup(Group):
     @property
     def exists(self) -> bool:
         """Whether a record of it was decided."""
-        return isinstance(self._image.groups.get(self.group_id), ConsumerState)
+        return not self.state.is_empty
 
     @property
     def state(self) -> ConsumerState:
         """As decided. Read only."""
-        found = self._image.groups.get(self.group_id)
-        return found if isinstance(found, ConsumerState) else _NOTHING
+        return self._states.get(self.group_id, _NOTHING)
 
     @property
     def committed(self) -> GroupView:
@@ -128,8 +130,9 @@ class ConsumerGroup(Group):
         self, request: OffsetCommitRequest, api_version: int, agenda: Agenda[AnyRecord], now_ms: int
     ) -> ErrorCode:
         error = self._check(request)
-        is_member = error in (ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH) and bool(self.state.members)
-        if is_member and api_version < MEMBER_EPOCHS_SINCE:
+        member = self.state.members.get(request.member_id)
+        is_checked = error in (ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH)
+        if is_checked and member is not None and member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
             return ErrorCode.UNSUPPORTED_VERSION
         return error
 
@@ -140,7 +143,8 @@ class ConsumerGroup(Group):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.state.members:
             return ErrorCode.NONE
-        if request.member_id not in self.state.members:
+        member = self.state.members.get(request.member_id)
+        if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         current = self.state.current(request.member_id)
         if epoch == current.epoch:
@@ -150,7 +154,7 @@ class ConsumerGroup(Group):
             for topic in request.topics
             for partition in topic.partitions
         )
-        return ErrorCode.NONE if is_held else ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE if is_held else _is_at_another(member)
 
     def _held_since(self, current: Current, topic: str, partition: int) -> float:
         topic_id = self._topics.id_of(topic)
@@ -163,10 +167,11 @@ class ConsumerGroup(Group):
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         if member_id is None and member_epoch < 0:
             return ErrorCode.NONE
-        if member_id not in self.committed.members:
+        member = None if member_id is None else self.committed.members.get(member_id)
+        if member_id is None or member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         is_current = self.committed.current(member_id).epoch == member_epoch
-        return ErrorCode.NONE if is_current else ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE if is_current else _is_at_another(member)
 
     def check_offsets_deletable(self) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND if self._is_dead else ErrorCode.NONE
@@ -195,9 +200,11 @@ class ConsumerGroup(Group):
 
     def kill(self, now_ms: int) -> None:
         self._is_dead = True
-        for timer in (*self.sessions.values(), *(wait.timer for wait in self.rebalances.values())):
+        waits = (*self.rebalances.values(), *self.calls.values())
+        for timer in (*self.sessions.values(), *(wait.timer for wait in waits)):
             timer.deadline_ms = None
         self.sessions.clear()
+        self.calls.clear()
         self.rebalances.clear()
 
     def send_away(self, agenda: Agenda[AnyRecord], error: ErrorCode) -> None:
@@ -224,6 +231,18 @@ class ConsumerGroup(Group):
             session.deadline_ms = None
 
     def stop_rebalance(self, member_id: str) -> None:
-        wait = self.rebalances.pop(member_id, None)
-        if wait is not None:
-            wait.timer.deadline_ms = None
+        _stop(self.rebalances, member_id)
+
+    def stop_call(self, member_id: str) -> None:
+        _stop(self.calls, member_id)
+
+
+def _stop(waits: dict[str, Wait], member_id: str) -> None:
+    wait = waits.pop(member_id, None)
+    if wait is not None:
+        wait.timer.deadline_ms = None
+
+
+def _is_at_another(member: Subscription) -> ErrorCode:
+    """What a member is told whose epoch is not the one that it says: a classic one calls it a generation."""
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

@@ -14,16 +14,16 @@ answer goes out when that is committed, or, where nothing changes, when all that
 """
 
 from functools import partial
-from typing import Final
 
 from penstock.coordinator.effects import Token
+from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.consumer import assigning, fencing, leaving, reconcile, resolving, timing
+from penstock.coordinator.group.consumer import leaving, reconcile, resolving, taking_part, timing
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.consumer.records import CURRENT, MEMBER, TARGET
-from penstock.coordinator.group.consumer.requests import check_request, refused, said_by
+from penstock.coordinator.group.consumer.requests import check_request, refused, said_by, when_written
 from penstock.coordinator.group.consumer.resolving import MayDescribe
-from penstock.coordinator.group.consumer.table import ConsumerTable, put
+from penstock.coordinator.group.consumer.table import ConsumerTable
+from penstock.coordinator.group.consumer.upgrade import upgrade
 from penstock.coordinator.group.consumer.values import (
     JOINS,
     LEAVES_FOR_NOW,
@@ -43,10 +43,6 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
 
-# For what each heartbeat asks: looking a member of an enumeration up takes as long as a call.
-_NONE: Final = ErrorCode.NONE
-_NOBODY: Final = Subscription()
-
 Request = ConsumerGroupHeartbeatRequest
 Response = ConsumerGroupHeartbeatResponse
 
@@ -59,26 +55,22 @@ def heartbeat(
     if group is not None and _goes_on(house, group, request, caller):
         timing.touch(house, group, request.member_id, now_ms)
         answer = _answer(house, request.group_id, request.member_id, request.member_epoch)
-        house.write(house.table.draft(), now_ms, token=token, answer=partial(_when_written, answer))
+        house.write(house.table.draft(), now_ms, token=token, answer=partial(when_written, answer))
         return
     draft = house.table.draft()
     try:
         check_request(request, caller.api_version, house.settings.assignors)
         if request.member_epoch < JOINS:
-            group, answer = leaving.leave(house, draft, request)
-        else:
-            group, answer = _take_part(house, draft, request, caller, may_describe, now_ms)
+            leaving.leave(house, token, request, now_ms)
+            return
+        group, answer = _take_part(house, draft, request, caller, may_describe, now_ms)
     except KafkaError as error:
         draft.take_back()
         refusal = refused(error.code, str(error))
-        house.write(house.table.draft(), now_ms, token=token, answer=partial(_when_written, refusal))
+        house.write(house.table.draft(), now_ms, token=token, answer=partial(when_written, refusal))
         return
     then = partial(timing.wrote, house, group)
-    house.write(draft, now_ms, then=then, token=token, answer=partial(_when_written, answer))
-
-
-def _when_written(answer: Response, error: ErrorCode) -> Response:
-    return answer if error is _NONE else refused(error)
+    house.write(draft, now_ms, then=then, token=token, answer=partial(when_written, answer))
 
 
 def _goes_on(house: ConsumerTable, group: ConsumerGroup, request: Request, caller: Caller) -> bool:
@@ -124,25 +116,13 @@ def _take_part(
     """Raises KafkaError; the caller takes the draft back."""
     group = _group_for(house, draft, request)
     member_id = request.member_id or house.table.new_member_id(caller.client_id or "consumer")
-    _check_room(house, group, member_id, request.instance_id)
+    taking_part.check_room(house, group, member_id, request.instance_id)
     before = _admitted(draft, group, member_id, request)
-    has_changed = _subscribe(house, draft, group, member_id, request, caller)
-    spec = assigning.due(house, group, now_ms)
-    is_long = spec is not None and spec.size > house.settings.assigned_at_once
-    if spec is not None and not is_long:
-        assigning.assign(house, draft, group, spec, now_ms)
-    assigning.begin(draft, group)
-    current = _reconcile(house, draft, group, member_id, request, subscription_changed=has_changed)
+    member = _said(group.state.members.get(member_id, taking_part.NOBODY), request, caller)
+    decided = taking_part.decide(house, draft, group, member_id, member, said_by(request), now_ms)
     # From here on nothing is refused.
-    group.checked_version = house.topics.version
-    if house.table.groups.get(group.group_id) is not group:
-        house.table.take_place(group, now_ms)
-    timing.touch(house, group, member_id, now_ms)
-    timing.follow(house, group, member_id, now_ms)
-    if len(group.sessions) > len(group.state.members):
-        timing.settle(house, group, now_ms)  # a static member's place was taken
-    if spec is not None and is_long:
-        assigning.send(house, group, spec)
+    taking_part.take_effect(house, group, member_id, decided, now_ms)
+    current = decided.current
     resolving.resolve_if_due(house, group, may_describe, now_ms)
     answer = _answer(house, group.group_id, member_id, current.epoch)
     has_heard_all = request.member_epoch == before.epoch != JOINS
@@ -161,18 +141,11 @@ def _group_for(house: ConsumerTable, draft: Draft[AnyRecord], request: Request) 
     if request.member_epoch != JOINS:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
     if other is not None:
-        if not other.may_expire:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} is no consumer group, and has members")
-        for record in other.tombstones() if group_id in house.table.image.groups else ():
+        if isinstance(other, ClassicGroup) and other.members:
+            return upgrade(house, draft, other)
+        for record in other.tombstones() if house.table.image.group(other.kind, group_id) is not None else ():
             draft.put(record)
     return house.new_group(group_id)
-
-
-def _check_room(house: ConsumerTable, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-    state, most = group.state, house.settings.max_size
-    is_known = member_id in state.members or (instance_id is not None and instance_id in state.static_ids)
-    if not is_known and len(state.members) >= most:
-        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group.consumer.max.size={most} lets no more members in")
 
 
 def _admitted(draft: Draft[AnyRecord], group: ConsumerGroup, member_id: str, request: Request) -> Current:
@@ -182,7 +155,8 @@ def _admitted(draft: Draft[AnyRecord], group: ConsumerGroup, member_id: str, req
     if instance_id is not None:
         holder = state.static_ids.get(instance_id)
         if is_joining and holder is not None:
-            return _take_over(draft, group, holder, member_id, instance_id)
+            _check_released(group, holder, instance_id)
+            return taking_part.take_over(draft, group, holder, member_id)
         if not is_joining:
             leaving.check_instance(holder, member_id, instance_id)
     if member_id not in state.members:
@@ -205,73 +179,17 @@ def _check_epoch(current: Current, request: Request) -> None:
     )
 
 
+def _check_released(group: ConsumerGroup, holder: str, instance_id: str) -> None:
+    """A classic member never says that it goes for a while: whoever brings its instance id has its place."""
+    state = group.state
+    if state.members[holder].classic is None and state.current(holder).epoch != LEAVES_FOR_NOW:
+        raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, f"the instance {instance_id} is in use by {holder}")
+
+
 def _is_within(said: reconcile.Said | None, assigned: Owned) -> bool:
     return said is not None and all(
         partition in assigned.get(topic, ()) for topic, partitions in said.items() for partition in partitions
     )
-
-
-def _take_over(draft: Draft[AnyRecord], group: ConsumerGroup, holder: str, member_id: str, instance_id: str) -> Current:
-    state, group_id = group.state, group.group_id
-    current = state.current(holder)
-    if current.epoch != LEAVES_FOR_NOW:
-        raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, f"the instance {instance_id} is in use by {holder}")
-    member, target = state.members[holder], state.target(holder)
-    fencing.take_out(draft, group, holder)
-    taken = current.replace(epoch=JOINS, previous_epoch=JOINS)
-    put(draft, group_id, MEMBER, member_id, member)
-    put(draft, group_id, TARGET, member_id, target)
-    put(draft, group_id, CURRENT, member_id, taken)
-    return taken
-
-
-# -- what changes -----------------------------------------------------------------------------------------------------
-
-
-def _subscribe(
-    house: ConsumerTable,
-    draft: Draft[AnyRecord],
-    group: ConsumerGroup,
-    member_id: str,
-    request: Request,
-    caller: Caller,
-) -> bool:
-    """Write what the member says, and the group's next epoch if that calls for one. Whether it reads other topics."""
-    state = group.state
-    before = state.members.get(member_id, _NOBODY)
-    assignor = state.preferred_assignor(house.settings.assignors)
-    member = _said(before, request, caller)
-    names_changed, expression_changed = member.topics != before.topics, member.pattern != before.pattern
-    is_resolved = False
-    if expression_changed:
-        is_resolved = _check_expression(group, before, member)
-    if member != before or member_id not in state.members:
-        put(draft, group.group_id, MEMBER, member_id, member)
-        if expression_changed:
-            fencing.drop_unread_expressions(draft, group)
-    state = group.state
-    if (
-        names_changed
-        or is_resolved
-        or state.preferred_assignor(house.settings.assignors) != assignor
-        or (group.checked_version != house.topics.version and _are_other_topics(house, group))
-    ):
-        fencing.next_epoch(house, draft, group)
-    return names_changed or expression_changed
-
-
-def _are_other_topics(house: ConsumerTable, group: ConsumerGroup) -> bool:
-    """Whether some that are read have come, gone, or have other partitions or racks."""
-    return house.topics.hash_of(group.state.topics) != group.state.group.metadata_hash
-
-
-def _check_expression(group: ConsumerGroup, before: Subscription, member: Subscription) -> bool:
-    """Whether it is known already what the new one matches. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
-    if not member.pattern:
-        return bool(before.pattern)
-    if not group.state.readers(member.pattern):
-        resolving.check(member.pattern)
-    return member.pattern in group.state.expressions
 
 
 def _said(before: Subscription, request: Request, caller: Caller) -> Subscription:
@@ -291,32 +209,6 @@ def _said(before: Subscription, request: Request, caller: Caller) -> Subscriptio
 
 def _or(said: str | None, before: str | None) -> str | None:
     return before if said is None else said
-
-
-def _reconcile(
-    house: ConsumerTable,
-    draft: Draft[AnyRecord],
-    group: ConsumerGroup,
-    member_id: str,
-    request: Request,
-    *,
-    subscription_changed: bool,
-) -> Current:
-    state = group.state
-    current, epoch = state.current(member_id), state.assignment.epoch
-    if not subscription_changed and current.is_reconciled_to(epoch):
-        return current
-    names, name_of = state.topics_of(state.members[member_id]), house.topics.name_of
-    wanted = reconcile.Wanted(
-        epoch,
-        state.target(member_id),
-        lambda topic: name_of(topic) in names,
-        lambda topic, partition: (topic, partition) in state.owners,
-    )
-    following = reconcile.reconciled(current, wanted, said_by(request), subscription_changed=subscription_changed)
-    if following != current or member_id not in state.currents:
-        put(draft, group.group_id, CURRENT, member_id, following)
-    return following
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------

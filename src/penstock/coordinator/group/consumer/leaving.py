@@ -3,9 +3,10 @@
 from functools import partial
 
 from penstock.coordinator.effects import Token
-from penstock.coordinator.group.consumer import fencing, timing
+from penstock.coordinator.group.consumer import timing
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import CURRENT
+from penstock.coordinator.group.consumer.requests import when_written
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
 from penstock.coordinator.group.consumer.values import LEAVES_FOR_NOW, Owned
 from penstock.coordinator.group.records import AnyRecord
@@ -21,9 +22,7 @@ from penstock.protocol.requests.own_apis import What
 BATCHED_SINCE = 3
 
 
-def leave(
-    house: ConsumerTable, draft: Draft[AnyRecord], request: ConsumerGroupHeartbeatRequest
-) -> tuple[ConsumerGroup, ConsumerGroupHeartbeatResponse]:
+def leave(house: ConsumerTable, token: Token, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> None:
     """Raises KafkaError."""
     group, member_id = house.find(request.group_id), request.member_id
     if group is None:
@@ -35,12 +34,15 @@ def leave(
         member_id = check_instance(state.static_ids.get(instance_id), member_id, instance_id)
     elif member_id not in state.members:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is no member of group {request.group_id}")
+    left = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+    answer = partial(when_written, left)
     if instance_id is not None and request.member_epoch == LEAVES_FOR_NOW:
+        draft = house.table.draft()
         _go_for_now(draft, group, member_id)
+        house.write(draft, now_ms, then=partial(timing.wrote, house, group), token=token, answer=answer)
     else:
-        house.table.historian.because(group.group_id, member_id, What.LEFT)
-        fencing.remove(house, draft, group, [member_id])
-    return group, ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+        cause = f"member {member_id} left"
+        timing.put_out(house, group, {member_id: What.LEFT}, cause, now_ms, token=token, answer=answer)
 
 
 def check_instance(holder: str | None, member_id: str, instance_id: str) -> str:
@@ -71,22 +73,18 @@ def leave_group(
     """As an administrator asks it; up to version 2 a request names one member, and the answer has one error."""
     is_batched = api_version >= BATCHED_SINCE
     leavers = request.members if is_batched else [MemberIdentity(member_id=request.member_id)]
-    going: dict[str, None] = {}
+    going: dict[str, What] = {}
     results = []
     for leaver in leavers:
         error = ErrorCode.NONE
         try:
-            going[_found(group, leaver)] = None
+            member_id = _found(group, leaver)
+            going[member_id] = _why(group, member_id, leaver)
         except KafkaError as refusal:
             error = refusal.code
         results.append(
             MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=error)
         )
-    draft = house.table.draft()
-    for member_id in going:
-        house.table.historian.because(group.group_id, member_id, What.PUT_OUT)
-    if going:
-        fencing.remove(house, draft, group, list(going))
 
     def answer(error: ErrorCode) -> LeaveGroupResponse:
         if error is not ErrorCode.NONE:
@@ -95,7 +93,11 @@ def leave_group(
             LeaveGroupResponse(members=results) if is_batched else LeaveGroupResponse(error_code=results[0].error_code)
         )
 
-    house.write(draft, now_ms, then=partial(timing.wrote, house, group), token=token, answer=answer)
+    if going:
+        cause = f"members left: {', '.join(going)}"
+        timing.put_out(house, group, going, cause, now_ms, token=token, answer=answer)
+    else:
+        house.write(house.table.draft(), now_ms, token=token, answer=answer)
 
 
 def _found(group: ConsumerGroup, leaver: MemberIdentity) -> str:
@@ -107,3 +109,9 @@ def _found(group: ConsumerGroup, leaver: MemberIdentity) -> str:
         return leaver.member_id
     holder = state.static_ids.get(instance_id)
     return check_instance(holder, leaver.member_id or holder or "", instance_id)
+
+
+def _why(group: ConsumerGroup, member_id: str, leaver: MemberIdentity) -> What:
+    """A classic member that leaves names itself, as nobody else does by this request."""
+    by_itself = group.state.members[member_id].classic is not None and bool(leaver.member_id)
+    return What.LEFT if by_itself else What.PUT_OUT

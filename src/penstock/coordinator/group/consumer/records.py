@@ -192,6 +192,14 @@ _WRITTEN: Final[Mapping[int, Callable[[Any], Message]]] = {
 
 def decoded(key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Any]:
     """The group, the name, and what the value says: None for a tombstone. DecodeError if it is not what it claims."""
+    group_id, name, message = decoded_message(key, key_data, value)
+    if value is None:
+        return group_id, name, None
+    return group_id, name, True if message is None else _READ[key][1](message)
+
+
+def decoded_message(key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Message | None]:
+    """As `decoded`, with the value in its layout. That of `LEGACY` nobody reads."""
     group_id, name = _decoded_key(key, key_data)
     if value is None:
         return group_id, name, None
@@ -200,10 +208,8 @@ def decoded(key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, A
     version = _VERSION.unpack_from(value)[0]
     if version != _VALUE_VERSION:
         raise DecodeError(f"a record of group {group_id} was written in version {version}, which we do not know")
-    if key == LEGACY:
-        return group_id, name, True
-    message, read = _READ[key]
-    return group_id, name, read(decode(message, version, value, _VERSION.size)[0])
+    message = None if key == LEGACY else decode(_READ[key][0], version, value, _VERSION.size)[0]
+    return group_id, name, message
 
 
 def _decoded_key(key: int, data: bytes) -> tuple[str, str]:

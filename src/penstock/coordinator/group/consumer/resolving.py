@@ -7,6 +7,7 @@ and after `group.consumer.regex.refresh.interval.ms`. A topic counts only if the
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
 from penstock.coordinator.effects import Calculation
@@ -23,6 +24,10 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 LEAST_PAUSE_MS: Final = 10_000
 NAMES_AT_ONCE: Final = 2_000
 """Names of topics that are looked at, and written by one batch, before the loop goes on; of one expression all are."""
+BYTES_AT_ONCE: Final = 900_000
+"""Of names of topics, in one batch: a little less than the offsets topic takes (max.message.bytes)."""
+LENGTH_BYTES: Final = 2
+"""Before each name."""
 
 MayDescribe = Callable[[str], bool]
 """Whether a client may know of a topic."""
@@ -92,15 +97,19 @@ def _write_some(
     now_ms: int,
 ) -> None:
     """Those of some `NAMES_AT_ONCE`, in a batch of their own: each leaves the group with what is known so far."""
-    draft, state, has_changed, looked_at = house.table.draft(), group.state, False, 0
+    draft, state, has_changed, looked_at, room = house.table.draft(), group.state, False, 0, BYTES_AT_ONCE
     is_there = not group.is_dead and group.exists
     while is_there and left and looked_at < NAMES_AT_ONCE:
-        expression, names = left.popleft()
+        expression, names = left[0]
+        topics = _fitting(house, group, expression, tuple(name for name in names if may_describe(name)))
+        room -= _size(topics)
+        if room < 0 and draft.records:
+            break
+        left.popleft()
         looked_at += 1 + len(names)
         if not state.readers(expression):
             continue
         before = state.expressions.get(expression)
-        topics = tuple(name for name in names if may_describe(name))
         has_changed |= topics != (() if before is None else before.topics)
         put(draft, group.group_id, EXPRESSION, expression, Resolved(topics, version, began_ms))
     group.is_resolving = is_there and bool(left)
@@ -109,3 +118,22 @@ def _write_some(
     if has_changed or (is_there and not left and house.topics.hash_of(state.topics) != state.group.metadata_hash):
         fencing.next_epoch(house, draft, group)
     house.write(draft, now_ms, then=partial(timing.wrote, house, group))
+
+
+def _fitting(house: ConsumerTable, group: ConsumerGroup, expression: str, topics: tuple[str, ...]) -> tuple[str, ...]:
+    """The first of these, as many as one record holds: it could never be written with more."""
+    if _size(topics) <= BYTES_AT_ONCE:
+        return topics
+    sizes = accumulate(len(topic) + LENGTH_BYTES for topic in topics)
+    fitting = topics[: sum(size <= BYTES_AT_ONCE for size in sizes)]
+    left_out = len(topics) - len(fitting)
+    house.table.note(
+        f"group {group.group_id}: {expression} matches more topics than a record holds, and {left_out:,} of them, from"
+        f" {topics[len(fitting)]} on, are not read: name fewer by each of several expressions"
+    )
+    return fitting
+
+
+def _size(topics: tuple[str, ...]) -> int:
+    """What they take in a record, in bytes; names of topics are of ASCII."""
+    return sum(map(len, topics)) + LENGTH_BYTES * len(topics)

@@ -1,5 +1,6 @@
 """What the records of a consumer group add up to, and where it is found fast: owners, static members, subscribers."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
@@ -38,10 +39,6 @@ class ConsumerRecord(PartRecord):
 
     def new_state(self) -> "ConsumerState":
         return ConsumerState()
-
-    def state_in(self, groups: dict[str, Any]) -> "ConsumerState | None":
-        found = groups.get(self.group_id)
-        return found if isinstance(found, ConsumerState) else None
 
 
 class GroupView(Parts):
@@ -127,7 +124,16 @@ class GroupView(Parts):
 class ConsumerState(GroupView, DecidedParts):
     """A group as it was decided."""
 
-    __slots__ = ("_assignors", "_by_expression", "_by_match", "_by_name", "owners", "static_ids")
+    __slots__ = (
+        "_assignors",
+        "_by_expression",
+        "_by_match",
+        "_by_name",
+        "_protocols",
+        "classic_members",
+        "owners",
+        "static_ids",
+    )
 
     committed: GroupView
 
@@ -143,6 +149,10 @@ class ConsumerState(GroupView, DecidedParts):
         """Topic to the number of expressions that match it."""
         self._by_expression: dict[str, int] = {}
         self._assignors: dict[str, int] = {}
+        self._protocols: dict[str, int] = {}
+        """Protocol to the number of classic members that support it."""
+        self.classic_members = 0
+        """How many members speak the classic protocol."""
 
     def put(self, key: int, name: str, value: Any) -> Any:
         before = super().put(key, name, value)
@@ -164,6 +174,10 @@ class ConsumerState(GroupView, DecidedParts):
                 _count(self._by_expression, member.pattern, change)
             if member.assignor is not None:
                 _count(self._assignors, member.assignor, change)
+            if member.classic is not None:
+                self.classic_members += change
+                for name in dict.fromkeys(one.name for one in member.classic.supported_protocols):
+                    _count(self._protocols, name, change)
         instance_id = None if before is None else before.instance_id
         if instance_id is not None and self.static_ids.get(instance_id) == member_id:
             del self.static_ids[instance_id]
@@ -200,6 +214,10 @@ class ConsumerState(GroupView, DecidedParts):
     @property
     def wanted_expressions(self) -> list[str]:
         return list(self._by_expression)
+
+    def supports(self, protocols: Iterable[str]) -> bool:
+        """Whether all classic members support one of these."""
+        return any(self._protocols.get(name, 0) == self.classic_members for name in protocols)
 
     @property
     def assignor_counts(self) -> dict[str, int]:

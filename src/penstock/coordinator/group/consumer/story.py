@@ -7,6 +7,7 @@
 | what a member has | it is to give something up, has done so, or has come to its target |
 
 An epoch that another one overtakes before its targets are worked out has none: the members go to those of the next.
+Of what a group takes over that was a classic one until then nothing is told: only who has come or gone with that.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -73,28 +74,33 @@ class ConsumerStory(Story):
         """By group and member, targets before and after, of assignments whose epoch comes with a later batch."""
 
     def tell(self, log: GroupLog, written: Written, now_ms: int) -> int | None:
-        state = self._image.groups.get(log.group_id)
+        state: ConsumerState | None = self._image.group(self.kind, log.group_id)
+        taken_over, written = _taken_over(written) if log.were_members else ([], written)
         parts = _changes(written)
-        if not isinstance(state, ConsumerState) or parts[GROUP].get("", (None, True))[1] is None:
+        if state is None or parts[GROUP].get("", (None, True))[1] is None:
             for remembered in (self._under_way, self._loose, self._forgotten):
                 remembered.pop(log.group_id, None)
             return None
         replaced = _replaced(parts[MEMBER])
         targets = _inherited(parts[TARGET], replaced)
-        if parts[GROUP]:
+        if parts[GROUP] or taken_over:
             begun = log.begin(self.kind, state.epoch, now_ms)
-            begun.changes = _who(log, parts[MEMBER], replaced)
+            begun.changes = _who(log, _changes(taken_over)[MEMBER], parts[MEMBER], replaced)
             begun.members = len(state.members)
             gone = {name: pair for name, pair in targets.items() if name not in state.members}
             put_moves(begun, self._moves(state, [], gone))
+            if not parts[GROUP]:  # members have what they are to have, and a consumer what its instance had
+                begun.formed_ms = now_ms
         if targets:
             self._loosen(log.group_id, targets)
         if parts[ASSIGNMENT]:
             self._assigned(log, state, parts[ASSIGNMENT][""][1], parts[CURRENT], now_ms)
         return self._came_to(log, state, parts[CURRENT], now_ms)
 
-    def were_members(self, written: Written) -> frozenset[str]:
-        return frozenset(name for name, (_, after) in _changes(written)[MEMBER].items() if after is None)
+    def were_members(self, written: Written) -> dict[str, str | None]:
+        members = _changes(written)[MEMBER]
+        gone = {name: before for name, (before, after) in members.items() if after is None}
+        return {name: before.instance_id for name, before in gone.items() if before is not None}
 
     # -- targets ------------------------------------------------------------------------------------------------------
 
@@ -206,6 +212,15 @@ class ConsumerStory(Story):
             )
             for member_id, wait in islice(group.rebalances.items(), AWAITED)
         ]
+        called = [
+            Awaited(
+                member_id=member_id,
+                what="to join or to sync",
+                since_ms=wait.since_ms,
+                until_ms=wait.until_ms,
+            )
+            for member_id, wait in islice(group.calls.items(), AWAITED)
+        ]
         silent = [
             Awaited(
                 member_id=member_id,
@@ -215,7 +230,7 @@ class ConsumerStory(Story):
             )
             for member_id, since_ms in islice(group.late.items(), AWAITED)
         ]
-        return giving + silent
+        return giving + called + silent
 
     def _named(self, member_id: str, current: Current) -> list[MovedPartitions]:
         named = ((self._topics.name_of(topic), epochs) for topic, epochs in current.revoking.items())
@@ -245,6 +260,12 @@ def _changes(written: Written) -> dict[int, dict[str, tuple[Any, Any]]]:
     return parts
 
 
+def _taken_over(written: Written) -> tuple[Written, Written]:
+    """What makes a consumer group of a classic one, and what follows in the same batch."""
+    end = next((index for index, (record, _) in enumerate(written) if record.key == ASSIGNMENT), -1)  # type: ignore[attr-defined]
+    return written[: end + 1], written[end + 1 :]
+
+
 def _replaced(members: Changed) -> dict[str, str]:
     """The old id of each static member that is back under another one."""
     came = {
@@ -267,10 +288,16 @@ def _inherited(targets: Changed, replaced: Mapping[str, str]) -> Changed:
     return found
 
 
-def _who(log: GroupLog, members: Changed, replaced: Mapping[str, str]) -> list[GroupChange]:
+def _who(log: GroupLog, taken_over: Changed, members: Changed, replaced: Mapping[str, str]) -> list[GroupChange]:
+    """A classic group may not have written yet who came and went last."""
     heirs = frozenset(replaced.values())
-    found: list[GroupChange] = []
-    for name, (before, after) in members.items():
+    found = [
+        change(log.notes.get(name, What.GONE), name, instance)
+        for name, instance in log.were_members.items()
+        if name not in taken_over
+    ]
+    came = {name: pair for name, pair in taken_over.items() if name not in log.were_members}
+    for name, (before, after) in (came | dict(members)).items():
         if name in replaced or (before is None and after is None):
             continue
         what = _what(log, name, before, after, is_heir=name in heirs)
@@ -285,7 +312,7 @@ def _what(
     if after is None:
         return log.notes.get(name, What.GONE)
     if before is None:
-        return What.REPLACED if is_heir else None if name in log.were_members else What.JOINED
+        return What.REPLACED if is_heir else What.JOINED
     if (before.topics, before.pattern) != (after.topics, after.pattern):
         return What.SUBSCRIPTION
     return What.METADATA

@@ -10,7 +10,7 @@ from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.settings import Bounded
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
-from penstock.coordinator.machine import Continuation, Draft, nothing
+from penstock.coordinator.machine import Answer, Continuation, Draft, nothing
 from penstock.protocol.errors import ErrorCode
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
@@ -64,6 +64,10 @@ class ConsumerTable:
             self.table.append_draft(draft, now_ms, then=then, token=token, answer=_told(answer))
         elif token is not None:
             self.table.answer_when_committed(token, _told(answer), now_ms)
+
+    def refuse(self, token: Token, answer: Answer, error: ErrorCode, now_ms: int) -> None:
+        """When all is committed on which the refusal may rest."""
+        self.table.refuse(token, _told(answer), error, now_ms)
 
 
 def _told(answer: Callable[[ErrorCode], object]) -> Callable[[ErrorCode], object]:

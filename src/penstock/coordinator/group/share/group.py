@@ -9,7 +9,7 @@ They follow from the records, and no event sets them. Such a group has no commit
 the share coordinator. It never goes by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from penstock.coordinator.group.image import GroupImage
@@ -35,13 +35,13 @@ _TOMBSTONE_ORDER: Final = (CURRENT, TARGET, ASSIGNMENT, MEMBER, PARTITIONS, GROU
 class ShareGroup(Group):
     """`sessions` are by the ids of members; they follow from the records (`timing.py`)."""
 
-    __slots__ = ("_image", "_is_dead", "assigning", "checked_version", "sessions")
+    __slots__ = ("_is_dead", "_states", "assigning", "checked_version", "sessions")
 
     kind: ClassVar[str] = "share"
 
     def __init__(self, group_id: str, image: GroupImage) -> None:
         super().__init__(group_id)
-        self._image = image
+        self._states: Mapping[str, ShareGroupState] = image.of_kind(self.kind)
         self._is_dead = False
         self.sessions: dict[str, Timer] = {}
         self.checked_version = UNCHECKED
@@ -52,13 +52,12 @@ class ShareGroup(Group):
     @property
     def exists(self) -> bool:
         """Whether a record of it was decided."""
-        return isinstance(self._image.groups.get(self.group_id), ShareGroupState)
+        return not self.state.is_empty
 
     @property
     def state(self) -> ShareGroupState:
         """As decided. Read only."""
-        found = self._image.groups.get(self.group_id)
-        return found if isinstance(found, ShareGroupState) else _NOTHING
+        return self._states.get(self.group_id, _NOTHING)
 
     @property
     def committed(self) -> ShareGroupView:

@@ -25,7 +25,7 @@ class ShareGroups:
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
         self.topics = Topics(image)
         self._house = ShareGroupTable(table, self.topics)
-        table.add_kind(GroupKind(ShareGroup.kind, ShareGroupState, self._create, self._restore, _unsettled))
+        table.add_kind(GroupKind(ShareGroup.kind, self._create, self._restore, _unsettled))
 
     def decode(self, key_version: int, key: bytes, value: bytes | None) -> ShareGroupRecord | None:
         """None if the key is of no share group. DecodeError if it is not what it claims."""

@@ -22,15 +22,13 @@ _NO_PARTITIONS: Final = StatePartitions()
 class ShareGroupRecord(PartRecord):
     """`name` is the id of a member."""
 
+    kind = "share"
+
     def encode(self) -> KeyValue:
         return records.encoded(self.key, self.group_id, self.name, self.value)
 
     def new_state(self) -> "ShareGroupState":
         return ShareGroupState()
-
-    def state_in(self, groups: dict[str, Any]) -> "ShareGroupState | None":
-        found = groups.get(self.group_id)
-        return found if isinstance(found, ShareGroupState) else None
 
 
 class ShareGroupView(Parts):

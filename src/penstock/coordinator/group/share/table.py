@@ -82,6 +82,7 @@ class ShareGroupTable:
         state = group.state
         put(draft, group.group_id, GROUP, ONE, GroupEpoch(state.epoch + 1, self.topics.hash_of(state.topics)))
         if not state.members:
+            group.assigning = None  # what is being worked out is for members that are gone, and for an earlier epoch
             put(draft, group.group_id, ASSIGNMENT, ONE, AssignmentEpoch(group.state.epoch, 0))
 
 

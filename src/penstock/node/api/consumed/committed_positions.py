@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.node.coordinators.consumed_retention import COORDINATORS
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
@@ -28,7 +29,7 @@ def committed_positions(
     topic = broker.image.topics_by_id.get(request.topic_id)
     if topic is None:
         return CommittedPositionsResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    host = broker.coordinators.for_keys(request.key_type)
+    host = broker.coordinators.for_keys(request.key_type) if request.key_type in COORDINATORS.values() else None
     if host is None or host.topic is None:
         return CommittedPositionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answer = CommittedPositionsResponse(partition_count=len(host.topic.partitions))

@@ -26,15 +26,15 @@ async def describe_holders(
         return DescribeHoldersResponse(error_code=error.code, error_message=error.message)
     answer = DescribeHoldersResponse()
     for group_id, offsets in positions.items():
-        await asyncio.sleep(0)
-        answer.groups.append(Holder(group_id=group_id, partitions=_held(broker, request.topic, offsets)))
+        answer.groups.append(Holder(group_id=group_id, partitions=await _held(broker, request.topic, offsets)))
     return answer
 
 
-def _held(broker: Broker, topic: str, offsets: Mapping[int, int]) -> list[HeldPartition]:
+async def _held(broker: Broker, topic: str, offsets: Mapping[int, int]) -> list[HeldPartition]:
     """What lies on the leader's disk and the group has not consumed."""
     held = []
     for partition in broker.partitions.of_topic(topic):
+        await asyncio.sleep(0)  # it may look into a file
         log, offset = partition.log, offsets.get(partition.index, NO_OFFSET)
         if partition.leader is None:
             continue

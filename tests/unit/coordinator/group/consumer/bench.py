@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from penstock.coordinator.effects import Append, Calculation, Effect, Errand, Reply
+from penstock.coordinator.effects import Append, Calculation, Effect, Errand, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.settings import GroupSettings
@@ -42,6 +42,7 @@ class Bench:
         self.under_way: list[Append] = []
         self.errands: list[Errand] = []
         self.replies: dict[object, Any] = {}
+        self.notes: list[str] = []
         self.holds = False
         self.shard = GroupShard(self.settings, Random(1), self.image)
         for name, partitions in topics.items():
@@ -82,13 +83,17 @@ class Bench:
                 self.under_way.append(effect)
             elif isinstance(effect, Errand):
                 self.errands.append(effect)
+            elif isinstance(effect, Note):
+                self.notes.append(effect.line)
             elif isinstance(effect, Reply):
                 self.replies[effect.token] = effect.response
         if not self.holds:
             self.commit()
 
     def commit(self, writes: int | None = None) -> None:
-        for _ in range(len(self.under_way) if writes is None else writes):
+        left = len(self.under_way) if writes is None else writes
+        while self.under_way and left > 0:
+            left -= 1
             append = self.under_way.pop(0)
             self.log.append(append)
             self.take(self.shard.appended(append.write_id, ErrorCode.NONE, self.now_ms))

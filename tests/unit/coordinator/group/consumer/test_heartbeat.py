@@ -363,6 +363,15 @@ def test_targets_of_a_state_that_was_taken_back_are_not_written() -> None:
     assert (bench.group.state.epoch, bench.group.state.assignment.epoch) == (3, 3)
 
 
+def test_targets_of_members_that_are_all_gone_are_not_written() -> None:
+    bench = Bench(ELSEWHERE, a=2)
+    bench.join("m1", "a")
+    bench.beat("m1", -1)
+    bench.come_back()
+    assert (bench.group.state.epoch, bench.group.state.assignment.epoch) == (3, 3)
+    assert bench.described().group_state == "Empty"
+
+
 def test_a_static_member_comes_back_while_targets_are_worked_out() -> None:
     bench = Bench(ELSEWHERE, a=2)
     bench.join("m1", "a", instance_id="one")

@@ -44,9 +44,26 @@ def test_a_group_whose_deletion_fails_has_what_was_committed_meanwhile() -> None
     assert (bench.described().group_state, bench.described().group_epoch) == ("Empty", 3)
     bench.take(bench.shard.delete_group("delete", GROUP, bench.now_ms))
     bench.commit()
-    assert GROUP not in bench.shard._table.image.groups
+    assert GROUP not in bench.shard._table.image.of_kind("consumer")
     bench.restart()
-    assert GROUP not in bench.shard._table.image.groups
+    assert GROUP not in bench.shard._table.image.of_kind("consumer")
+
+
+def test_of_more_topics_than_a_record_holds_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could never be written, and the group would read nothing."""
+    monkeypatch.setattr(resolving, "BYTES_AT_ONCE", 7)
+    bench = Bench(AT_ONCE, a=1, b=1, c=1)
+    for number in range(2):
+        bench.join(f"m{number}", subscribed_topic_regex=f"a|b|c|{number}")
+    bench.come_back()
+    bench.advance(resolving.LEAST_PAUSE_MS + 1)
+    bench.beat("m0", 1)
+    bench.log.clear()
+    bench.come_back()
+    bench.advance(10)
+    assert [resolved.topics for resolved in bench.group.state.expressions.values()] == [("a", "b")] * 2
+    assert [len([record for record in append.records if record[0][1] == 16]) for append in bench.log] == [1, 1]
+    assert any("and 1 of them, from c on, are not read" in line for line in bench.notes)
 
 
 def test_what_many_expressions_match_is_written_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,18 @@ def test_assignments_keep_their_pause() -> None:
     assert bench.settle("m1") == {"m1": {"a": [0]}}
 
 
+def test_targets_of_members_that_are_all_gone_are_not_written() -> None:
+    bench = Bench(AT_ONCE.replace(share=AT_ONCE.share.replace(assigned_at_once=0)), a=3)
+    bench.join("m1", "a")
+    bench.settle("m1")
+    bench.keeps = True
+    bench.join("m2", "a")
+    for member_id in ("m1", "m2"):
+        bench.beat(member_id, -1)
+    bench.come_back()
+    assert bench.group.state.assignment.epoch == bench.group.state.epoch
+
+
 def test_a_large_assignment_is_worked_out_elsewhere() -> None:
     bench = Bench(AT_ONCE.replace(share=AT_ONCE.share.replace(assigned_at_once=0), members_at_once=1), a=3)
     for member_id in ("m1", "m2"):
