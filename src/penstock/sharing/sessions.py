@@ -64,6 +64,9 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def __contains__(self, key: SessionKey) -> bool:
+        return key in self._sessions
+
     def open(self, key: SessionKey, connection_id: int) -> ShareSession:
         """One without partitions yet. KafkaError SHARE_SESSION_LIMIT_REACHED."""
         self.close(key)

@@ -218,12 +218,13 @@ class Shares:
         if self.sessions.close(key) is None:
             return
         led = [shared for shared in self._led.values() if shared.key.group_id == key.group_id]
-        self.in_slices(led, partial(self._release, key.member_id))
+        self.in_slices(led, partial(self._release, key))
 
-    def _release(self, member_id: str, some: Sequence[Shared]) -> None:
+    def _release(self, key: SessionKey, some: Sequence[Shared]) -> None:
+        """If the member has begun again meanwhile, what it had runs out: it cannot be told from what it has now."""
         for shared in some:
-            if shared.machine.status is Status.ACTIVE:
-                write = shared.machine.release(member_id)
+            if shared.machine.status is Status.ACTIVE and key not in self.sessions:
+                write = shared.machine.release(key.member_id)
                 if write is not None:
                     self._write(shared, write, nobody)
             self._end_if_idle(shared)

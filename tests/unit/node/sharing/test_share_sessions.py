@@ -12,7 +12,9 @@ from tests.unit.node.sharing.stand_in import sharing_node
 
 from penstock.metadata.records import RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import share_fetch
 from penstock.sharing.sessions import SessionKey
+from penstock.sharing.share_partition import Status
 
 
 async def test_records_are_fetched_accepted_and_gone(tmp_path: Path) -> None:
@@ -232,6 +234,28 @@ async def test_nothing_is_kept_of_a_group_of_which_nothing_was_set(tmp_path: Pat
         assert len(settings) == 0
         node.commit(EARLIEST)
         assert (settings.of("g").begins, settings.of("h").begins, len(settings)) == ("earliest", "latest", 1)
+
+
+async def test_a_session_that_begins_while_the_former_one_ends_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.node.sharing.shares.AT_ONCE", 1)  # more share partitions are let go in turns
+    async with sharing_node(tmp_path, partitions=2) as (node, _):
+        node.commit(EARLIEST)
+        ann, bob = Member(node), Member(node, "bob")
+        both = [share_fetch.FetchPartition(partition_index=index) for index in range(2)]
+        topics = [share_fetch.FetchTopic(topic_id=TOPIC_ID, partitions=both)]
+        await bob.ask(bob.fetch_request(topics=topics, max_wait_ms=0))
+        await until(lambda: all(it.machine.status is Status.ACTIVE for it in node.broker.sharing._led.values()))
+        node.produce(b"a")
+        assert await ann.acquire(max_wait_ms=0) == [(0, 0, 1)]
+        node.produce(b"b")
+        node.broker.sharing.close(SessionKey("g", "ann"))
+        ann.epoch = 0
+        assert await ann.acquire(max_wait_ms=0) == [(1, 1, 1)]
+        await until(lambda: not node.broker.sharing._tasks)
+        assert await bob.acquire(max_wait_ms=0) == []
+        assert await ann.acknowledge((1, 1, [ACCEPT])) == ErrorCode.NONE
 
 
 async def test_a_topic_that_is_deleted_ends_it(tmp_path: Path) -> None:
