@@ -133,5 +133,8 @@ class ShareSessions:
         """The sessions that were opened there."""
         return sorted(self._by_connection.get(connection_id, ()))
 
+    def is_on(self, key: SessionKey, connection_id: int) -> bool:
+        return key in self._by_connection.get(connection_id, ())
+
     def has_members(self, group_id: str) -> bool:
         return group_id in self._members

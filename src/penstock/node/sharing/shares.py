@@ -67,6 +67,8 @@ class Shares:
         self._find = find
         self._slices = slices
         self._led: dict[ShareKey, Shared] = {}
+        self._of_groups: dict[str, dict[ShareKey, Shared]] = {}
+        """The same, by group."""
         self.counted = Counted()
         self._tasks = Tasks()
         self._has_stopped = False
@@ -102,6 +104,7 @@ class Shares:
             shared = None
         if shared is None:
             shared = self._led[key] = Shared(key, partition, settings.partitions, self._expire)
+            self._of_groups.setdefault(group_id, {})[key] = shared
             shared.when_led_no_longer(partial(self._end, shared))
             shared.machine.load()
             self._tasks.start(self._load(shared), f"load share partition {key.text}")
@@ -118,6 +121,10 @@ class Shares:
     def _end(self, shared: Shared) -> None:
         if self._led.get(shared.key) is shared:
             del self._led[shared.key]
+            of_group = self._of_groups[shared.key.group_id]
+            del of_group[shared.key]
+            if not of_group:
+                del self._of_groups[shared.key.group_id]
         shared.close()
 
     async def _load(self, shared: Shared) -> None:
@@ -217,8 +224,7 @@ class Shares:
         """End a session: all that the member has is free. A group without any keeps nothing here."""
         if self.sessions.close(key) is None:
             return
-        led = [shared for shared in self._led.values() if shared.key.group_id == key.group_id]
-        self.in_slices(led, partial(self._release, key))
+        self.in_slices(list(self._of_groups.get(key.group_id, {}).values()), partial(self._release, key))
 
     def _release(self, key: SessionKey, some: Sequence[Shared]) -> None:
         """If the member has begun again meanwhile, what it had runs out: it cannot be told from what it has now."""
@@ -231,9 +237,14 @@ class Shares:
 
     def connection_gone(self, connection_id: int) -> None:
         """Its sessions end."""
-        for key in self.sessions.on_connection(connection_id):
-            self.counted.evictions += 1
-            self.close(key)
+        self.in_slices(self.sessions.on_connection(connection_id), partial(self._evict, connection_id))
+
+    def _evict(self, connection_id: int, keys: Sequence[SessionKey]) -> None:
+        """Those that have not begun again on another connection."""
+        for key in keys:
+            if self.sessions.is_on(key, connection_id):
+                self.counted.evictions += 1
+                self.close(key)
 
     def _end_if_idle(self, shared: Shared) -> None:
         """Who comes next reads what is written, so that must be all."""

@@ -60,6 +60,22 @@ async def test_a_connection_that_is_lost_gives_back_what_its_sessions_have(tmp_p
         assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
+async def test_very_many_sessions_of_a_connection_end_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.sharing.shares.AT_ONCE", 1)
+    async with sharing_node(tmp_path) as (node, _):
+        sharing = node.broker.sharing
+        for member_id in ("ann", "bob", "cid"):
+            await Member(node, member_id).fetch(max_wait_ms=0)
+        node.broker.gone.pop(PEER.connection_id)()
+        again = sharing.sessions.open(SessionKey("g", "cid"), PEER.connection_id + 1)
+        await until(lambda: len(sharing.sessions) == 1)
+        assert sharing.sessions.is_open(again), "it has begun again elsewhere"
+        sharing.close(again.key)
+        await until(lambda: not sharing._tasks)
+        assert not sharing._led
+        assert not sharing._of_groups
+
+
 async def test_epochs_of_sessions(tmp_path: Path) -> None:
     async with sharing_node(tmp_path) as (node, _):
         ann = Member(node)
