@@ -47,8 +47,10 @@ class LogConfig(Value, kw_only=True):
 
     @property
     def is_compacted(self) -> bool:
-        """Every record needs a key."""
-        return "compact" in self.cleanup_policy
+        """Every record needs a key. Not where records wait, whatever the default of all topics is: it would take with a
+        record that was delivered the word that it waits no longer.
+        """
+        return "compact" in self.cleanup_policy and not self.penstock_delay_enable
 
     @property
     def longest_segment_ms(self) -> int:

@@ -13,7 +13,7 @@ A batch is held as a whole, or written as a whole. What is held and due already 
 """
 
 from penstock.log.config import LogConfig
-from penstock.protocol.batch import DELAYED, BatchHeader, read_header
+from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.delayed import (
     CANCEL,
     CANCELS,
@@ -27,6 +27,7 @@ from penstock.protocol.delayed import (
     Row,
     hash_of,
     hold,
+    size_of,
 )
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, iterate_records
@@ -56,14 +57,14 @@ def held_back(
     """The batch that is to be written: the one that came, or one that holds it. Raises KafkaError and
     RefusedRecordsError.
     """
-    if header.attributes & DELAYED:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "the batch says that its records have waited: only a leader says so")
     if header.record_count > MOST_RECORDS:
         text = f"a batch of {header.record_count} records; where they may wait, {MOST_RECORDS} may come at once"
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
     rows: list[Row] = []
+    sizes: list[int] = []
     refused: list[tuple[int, str]] = []
     for number, record in enumerate(iterate_records(batch, 0, header, max_bytes=max_bytes)):
+        sizes.append(size_of(record))
         try:
             rows.append(_row(record, config, now_ms))
         except _RefusedRecordError as error:
@@ -73,11 +74,14 @@ def held_back(
     if header.is_transactional and first is not None and not refused:
         cause = "a record of a transaction cannot wait: send it without a delay, or by a producer without transactions"
         refused.append((first, cause))
+    if first is not None and not refused and (largest := max(sizes)) > config.max_message_bytes:
+        cause = f"of {largest} bytes, unpacked, it cannot wait: max.message.bytes allows {config.max_message_bytes}"
+        refused.append((sizes.index(largest), cause))
     if refused:
         raise RefusedRecordsError(refused)
     if first is None:
         return batch, header
-    held = memoryview(hold(batch, header, rows, now_ms=now_ms))
+    held = memoryview(hold(batch, header, rows, now_ms=now_ms, unpacked_bytes=sum(sizes)))
     return held, read_header(held)
 
 

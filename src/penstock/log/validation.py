@@ -35,6 +35,8 @@ from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 MIN_RECORD_BYTES = 7
 """A record without key, value and headers: its length, attributes, two deltas, two lengths and a count."""
 
+_OF_LEADERS: Final = CONTROL | DELAYED
+"""Attributes that no client sets."""
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
 ANY_CODEC = -1
@@ -106,10 +108,12 @@ def check_batch(
     Raises UnlookedError where records of a patient client must be looked at that are not few.
     """
     if origin is LOOKED_AT and read_header(batch).attributes & DELAYED:  # it is held, or was: this leader made it
+        if rules.stamps:
+            set_max_timestamp(batch, 0, now_ms)
         return batch, read_header(batch)
     header = _check_bytes(batch, rules)
     if origin is not COORDINATOR:
-        if header.base_offset or header.attributes & CONTROL or header.producer_id != NO_PRODUCER_ID:
+        if header.base_offset or header.attributes & _OF_LEADERS or header.producer_id != NO_PRODUCER_ID:
             _check_client(header)
         looks = origin is not LOOKED_AT and (
             rules.looks_at_all
@@ -189,7 +193,9 @@ def _check_client(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"a new batch has base offset 0, this one has {header.base_offset}")
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "clients may not write control batches")
-    if header.base_sequence < 0:
+    if header.attributes & DELAYED:  # also where nothing may wait: that may be turned on later
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the batch says that its records have waited: only a leader says so")
+    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a sequence")
 
 

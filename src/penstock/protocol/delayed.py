@@ -47,6 +47,8 @@ _HEAD: Final = Struct(">hI")
 _ROW: Final = Struct(">qqq")
 PART_RECORDS: Final = 200
 """Of a batch of more the records lie in several ones: to unpack so many takes a millisecond or two."""
+PART_BYTES: Final = 1 << 20
+"""The same: more only if it is one record."""
 MAX_UNPACKED_BYTES: Final = 1 << 30
 """What was held was unpacked before, within the topic's limits of that time."""
 
@@ -71,12 +73,20 @@ def hash_of(text: bytes) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True) or 1
 
 
-def hold(batch: bytes | memoryview, header: BatchHeader, rows: Sequence[Row], *, now_ms: int) -> bytearray:
-    """The batch that holds this one, with its offsets and its producer; a row for each record of it. Raises DecodeError
-    where its records cannot be unpacked.
+def size_of(record: Record) -> int:
+    """Its bytes, but for lengths and the like."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def hold(
+    batch: bytes | memoryview, header: BatchHeader, rows: Sequence[Row], *, now_ms: int, unpacked_bytes: int
+) -> bytearray:
+    """The batch that holds this one, with its offsets and its producer; a row for each record of it. `unpacked_bytes`:
+    the size of its records. Raises DecodeError where they cannot be unpacked.
     """
     batches: bytes | memoryview = batch
-    if header.record_count > PART_RECORDS:
+    if header.record_count > PART_RECORDS or unpacked_bytes > PART_BYTES:
         batches = _in_parts(list(iterate_records(batch, 0, header, max_bytes=MAX_UNPACKED_BYTES)), header.compression)
     return _hold(batches, rows, header.last_offset_delta, max(header.max_timestamp, 0) or now_ms, header[9:12])
 
@@ -87,8 +97,16 @@ def carry(records: Sequence[Record], rows: Sequence[Row], compression: Compressi
 
 
 def _in_parts(records: Sequence[Record], compression: Compression) -> bytes:
-    firsts = range(0, len(records), PART_RECORDS)
-    return b"".join(encode_batch(records[at : at + PART_RECORDS], compression=compression) for at in firsts)
+    parts: list[list[Record]] = []
+    room = -1
+    for record in records:
+        size = size_of(record)
+        if size > room or len(parts[-1]) >= PART_RECORDS:
+            parts.append([])
+            room = PART_BYTES
+        parts[-1].append(record)
+        room -= size
+    return b"".join(encode_batch(part, compression=compression) for part in parts)
 
 
 def _hold(
@@ -153,10 +171,19 @@ class Held:
 
     def part(self, number: int) -> tuple[int, list[Record]]:
         """Some of the records, that of this row among them, and the number of the first one. Raises DecodeError."""
-        first, batches = 0, memoryview(self._value)[self._begin :]
-        for position, header in iterate_batches(batches):
+        first, position, header = self._part(number)
+        return first, list(iterate_records(self._value, position, header, max_bytes=MAX_UNPACKED_BYTES))
+
+    def numbers_of_part(self, number: int) -> range:
+        """Of the rows whose records are in the same part as this one's. Raises DecodeError."""
+        first, _, header = self._part(number)
+        return range(first, first + header.record_count)
+
+    def _part(self, number: int) -> tuple[int, int, BatchHeader]:
+        first = 0
+        for position, header in iterate_batches(memoryview(self._value)[self._begin :]):
             if number < first + header.record_count:
-                return first, list(iterate_records(batches, position, header, max_bytes=MAX_UNPACKED_BYTES))
+                return first, self._begin + position, header
             first += header.record_count
         raise DecodeError(f"the batch at offset {self.base_offset} has more rows than records")
 
@@ -186,11 +213,8 @@ def moved_batch(records: Sequence[tuple[int, Record]], compression: Compression,
 def moved_in(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> Iterator[Moved]:
     """What a batch without CONTROL and with DELAYED has moved. Raises DecodeError."""
     for record in iterate_records(buffer, 0, header, max_bytes=MAX_UNPACKED_BYTES):
-        waited_at, id_ = -1, NO_ID
-        for name, value in record.headers:
-            if name == WAITED_AT and value is not None and value.isdigit():
-                waited_at = int(value)
-            elif name == DELAY_ID and value is not None:
-                id_ = hash_of(value)
-        if waited_at >= 0:
-            yield Moved(waited_at, id_)
+        *as_sent, (name, waited_at) = record.headers or [("", None)]
+        if name != WAITED_AT or waited_at is None:
+            raise DecodeError(f"a record of the batch at offset {header.base_offset} does not say where it waited")
+        ids = [value for name, value in as_sent if name == DELAY_ID and value is not None]
+        yield Moved(int(waited_at), hash_of(ids[-1]) if ids else NO_ID)

@@ -15,6 +15,7 @@ from penstock.log.config import LogConfig
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendResult
 from penstock.metadata.topics import PartitionImage
+from penstock.node.environment.alarm import Turns
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.records import iterate_batches
@@ -37,6 +38,13 @@ class SteppedAlarm:
 
     def cancel(self) -> None:
         self.due_ms = None
+
+
+class SteppedTurns(Turns):
+    """It is the turn of who comes."""
+
+    def add(self, step: Callable[[], None]) -> None:
+        step()
 
 
 class Host:
@@ -79,7 +87,7 @@ class Host:
     def obey(self, image: PartitionImage) -> None:
         assert self.partition is not None
         self.partition.obey(self.id, image, self.now_ms())
-        self.partition.deliver(self.now_ms)
+        self.partition.deliver(SteppedTurns(self.now_ms))
 
     def append(self, batch: bytes, *, acks: int) -> AppendResult:
         """Of a client. Raises KafkaError."""

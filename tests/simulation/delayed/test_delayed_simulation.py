@@ -33,8 +33,8 @@ def index_believed_over_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who leads again goes on with what it knew, though its log was cut meanwhile."""
     make = delayed.Delivery.__init__
 
-    def begin(self: Any, partition: Any, now_ms: Any) -> None:
-        make(self, partition, now_ms)
+    def begin(self: Any, partition: Any, turns: Any) -> None:
+        make(self, partition, turns)
         known = _KNOWN.get(partition.log.directory)
         if known is not None and known.position <= partition.log.log_end_offset:
             self.records = known
@@ -51,8 +51,8 @@ def cancellation_in_memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that reads its predecessor's log passes over what was cancelled there."""
     make, held = delayed.Delivery.__init__, DelayedRecords._held
 
-    def begin(self: Any, partition: Any, now_ms: Any) -> None:
-        make(self, partition, now_ms)
+    def begin(self: Any, partition: Any, turns: Any) -> None:
+        make(self, partition, turns)
         _ENDS[id(self.records)] = partition.log.log_end_offset
 
     def live_alone(self: DelayedRecords, row: Any, base_offset: int) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from tests.unit.log.logs import NOW, open_log
 
-from penstock.log.config import LogConfig
+from penstock.log.config import LOG_APPEND_TIME, LogConfig
 from penstock.log.record_checks import InvalidRecords, UnlookedError
-from penstock.log.validation import CLIENT, LOOKED_AT, PATIENT, AppendResult
+from penstock.log.validation import CLIENT, LOOKED_AT, PATIENT, AppendOrigin, AppendResult
 from penstock.protocol.batch import DELAYED, read_header
 from penstock.protocol.compression import Compression
 from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, hash_of, hold, moved_batch, moved_in
@@ -126,12 +126,18 @@ def test_a_transaction_has_no_record_that_waits(tmp_path: Path) -> None:
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_no_client_says_that_records_have_waited(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [CONFIG, LogConfig()], ids=["may wait", "nothing waits"])
+@pytest.mark.parametrize("origin", [CLIENT, PATIENT])
+def test_no_client_says_that_records_have_waited(config: LogConfig, origin: AppendOrigin, tmp_path: Path) -> None:
+    """Not in a topic without the key, either: a leader would believe it once that is on."""
     moved = memoryview(moved_batch([(0, record())], Compression.NONE, now_ms=NOW))
     with pytest.raises(KafkaError, match="only a leader"):
-        open_log(tmp_path, CONFIG).append_as_leader(moved, leader_epoch=0, now_ms=NOW, origin=CLIENT)
+        open_log(tmp_path, config).append_as_leader(moved, leader_epoch=0, now_ms=NOW, origin=origin)
+
+
+def test_no_client_writes_what_is_held(tmp_path: Path) -> None:
     held = bytes(encode_batch([record()]))
-    wrapped = hold(held, read_header(held), [Row(-1, NOW + 5, 0)], now_ms=NOW)
+    wrapped = hold(held, read_header(held), [Row(-1, NOW + 5, 0)], now_ms=NOW, unpacked_bytes=0)
     with pytest.raises(KafkaError, match="control batches"):
         open_log(tmp_path, CONFIG).append_as_leader(memoryview(wrapped), leader_epoch=0, now_ms=NOW, origin=CLIENT)
 
@@ -144,6 +150,35 @@ def test_a_thread_looks_at_many_and_the_result_is_held(tmp_path: Path) -> None:
     result = log.append_as_leader(unlooked.value.look(), leader_epoch=0, now_ms=NOW, origin=LOOKED_AT)
     assert (result.base_offset, result.last_offset) == (0, 999)
     assert log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT).base_offset == 1_000
+
+
+def test_what_a_thread_looked_at_has_the_time_of_its_append(tmp_path: Path) -> None:
+    """Else retention would believe whatever time its producer thought of."""
+    log = open_log(tmp_path, CONFIG.replace(message_timestamp_type=LOG_APPEND_TIME))
+    record_of_later = Record(timestamp_ms=NOW + 1_000 * DAY_MS, value=b"v", headers=[(DELAY, b"5")])
+    batch = memoryview(encode_batch([record_of_later] * 1_000))
+    with pytest.raises(UnlookedError) as unlooked:
+        log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=PATIENT)
+    log.append_as_leader(unlooked.value.look(), leader_epoch=0, now_ms=NOW, origin=LOOKED_AT)
+    assert read_header(log.read(0, 1 << 20).read()).max_timestamp == NOW
+
+
+def test_of_large_records_few_are_unpacked_at_a_time(tmp_path: Path) -> None:
+    values = [b"", *(b"%d" % number * 300_000 for number in range(9)), b""]
+    asked = [record((DELAY, b"5"), ("other", value), value=value) for value in values]
+    _, data = append(tmp_path, *asked, compression=Compression.GZIP)
+    held = Held(data, read_header(data))
+    assert [one.value for one in held.records()] == values
+    parts = {held.numbers_of_part(number) for number in range(len(values))}
+    assert max(map(len, parts)) == 2
+    assert sum(map(len, parts)) == len(values)
+
+
+def test_one_that_is_too_large_to_be_unpacked_in_a_moment_cannot_wait(tmp_path: Path) -> None:
+    most = CONFIG.max_message_bytes
+    with pytest.raises(InvalidRecords, match=r"record 1: of \d+ bytes, unpacked, it cannot wait: max.message.bytes"):
+        append(tmp_path, record((DELAY, b"5")), record(value=bytes(most)), compression=Compression.ZSTD)
+    append(tmp_path, record(), record(value=bytes(most)), compression=Compression.ZSTD)
 
 
 def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path) -> None:
@@ -165,7 +200,8 @@ def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path
 
 
 def test_what_has_waited_says_where_and_has_the_time_of_its_delivery() -> None:
-    old = Record(timestamp_ms=1, key=b"k", value=b"v", headers=[(ID, b"x"), ("penstock-delay-offset", b"3")])
+    told = [("penstock-delay-offset", b"3"), ("penstock-delay-offset", b"9" * 5_000)]  # by whoever produced it
+    old = Record(timestamp_ms=1, key=b"k", value=b"v", headers=[(ID, b"x"), *told])
     batch = moved_batch([(40, old)], Compression.ZSTD, now_ms=NOW)
     assert [tuple(one) for one in moved_in(batch, read_header(batch))] == [(40, hash_of(b"x"))]
     (record,) = decode_batch(batch)

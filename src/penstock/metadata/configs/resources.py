@@ -31,6 +31,7 @@ from penstock.metadata.configs.pairs import (
 from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.metadata.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
+from penstock.protocol.internal_topics import is_internal
 
 Settings = Mapping[str, str]
 _THROTTLED = re.compile(r"\d+:\d+")
@@ -104,7 +105,7 @@ def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -
         if items not in ((), ("*",)) and not all(_THROTTLED.fullmatch(item) for item in items):
             raise ConfigError(key, settings.get(key), "partition:broker pairs with commas between, or * for all")
     if values[DELAY_ENABLE]:
-        _check_delay(settings, values)
+        _check_delay(resource, settings, values)
     if values[REPLICATION_MODE] == CONSENSUS:
         _check_consensus(settings, values)
     elif STORAGE_GROUP in settings:
@@ -112,7 +113,9 @@ def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -
         raise ConfigError(STORAGE_GROUP, settings[STORAGE_GROUP], allowed)
 
 
-def _check_delay(settings: Settings, values: Mapping[str, ConfigValue]) -> None:
+def _check_delay(resource: ConfigResource, settings: Settings, values: Mapping[str, ConfigValue]) -> None:
+    if is_internal(resource.name):
+        raise ConfigError(DELAY_ENABLE, "true", f"false for {resource.name}, which the cluster itself reads")
     policy = values["cleanup.policy"]
     assert isinstance(policy, tuple)
     if "compact" in policy:

@@ -59,10 +59,10 @@ OWN_TOPIC_CONFIGS = read_table("""
 penstock.delay.enable boolean false * cluster medium
     | Whether records may wait until they are due: those with a header penstock-deliver-at or penstock-delay. Once it is
     | on it stays on, as records may wait. A key of Penstock's own.
-penstock.delay.max.ms long 31622400000 1.. cluster low
+penstock.delay.max.ms long 31622400000 1..3155760000000 cluster low
     | How far ahead a record may be due where penstock.delay.enable is on; what is due later is refused.
     | A key of Penstock's own.
-penstock.delay.ms long 0 0.. cluster low
+penstock.delay.ms long 0 0..3155760000000 cluster low
     | Where penstock.delay.enable is on, how long every record waits; its headers are not asked. 0 leaves it to them.
     | A key of Penstock's own.
 replication.mode string isr isr/consensus fixed medium

@@ -1,6 +1,7 @@
-"""One timer of the event loop for the earliest of many deadlines."""
+"""One timer of the event loop for the earliest of many deadlines; and turns, where many have work at the same time."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 
 
@@ -42,3 +43,30 @@ class Alarm:
     def _rings(self) -> None:
         self._timer = None
         self._ring()
+
+
+class Turns:
+    """Of many that have a step to do one does it in each turn of the event loop, in the order in which they came."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.now_ms = now_ms
+        self._steps = OrderedDict[Callable[[], None], None]()
+        self._is_taking = False
+
+    def add(self, step: Callable[[], None]) -> None:
+        """Do it once, also if it is added again before."""
+        self._steps[step] = None
+        if not self._is_taking:
+            self._is_taking = True
+            asyncio.get_running_loop().call_soon(self._take)
+
+    def discard(self, step: Callable[[], None]) -> None:
+        self._steps.pop(step, None)
+
+    def _take(self) -> None:
+        if not self._steps:
+            self._is_taking = False
+            return
+        asyncio.get_running_loop().call_soon(self._take)
+        step, _ = self._steps.popitem(last=False)
+        step()

@@ -19,11 +19,11 @@ from typing import Final
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import deletable_segments
 from penstock.log.validation import LOOKED_AT
-from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
-from penstock.protocol.delayed import PART_RECORDS, Held, carry
-from penstock.protocol.errors import DecodeError, KafkaError
+from penstock.protocol.delayed import Held, carry, size_of
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import Record
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
 from penstock.replication.waits import Wait
@@ -34,6 +34,8 @@ STEP_BATCHES: Final = 50
 """Batches of which the headers are read in one step."""
 STEP_BYTES: Final = 256 << 10
 """So much is unpacked in one step, or one batch."""
+READ_RECORD: Final = 500
+"""To read of a record that it waits, or waits no longer, takes as long as so many bytes more."""
 LOOK_MS: Final = 5_000
 """While something waits, the clock is looked at so often: it may have been set, and timers do not hear of that."""
 RETRY_MS: Final = 1_000
@@ -43,23 +45,27 @@ COMMIT_MS: Final = 50
 """Who deletes looks so often whether what was carried on is committed."""
 OPENED: Final = 16
 """Held batches that are in memory, and of whose parts as many are unpacked."""
-UNPACKED_A_STEP: Final = 400
-"""Records, and those of one further part."""
+OPENED_BYTES: Final = 8 << 20
+"""These have no more bytes in all, or one part is unpacked."""
+UNPACKED_A_STEP: Final = 1 << 20
+"""Bytes, and those of one further part."""
+A_RECORD: Final = 2_500
+"""To unpack a record takes as long as so many bytes more."""
 
 
 class Delivery:
     """Of one partition, by its present leader. Made when that begins, it does nothing once another epoch has begun."""
 
-    def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
+    def __init__(self, partition: Partition, turns: Turns) -> None:
+        self._turns, self._now_ms = turns, turns.now_ms
         self._partition = partition
         self._leader = partition.check_leader()
-        self._now_ms = now_ms
         self.records = DelayedRecords(partition.log.log_start_offset)
-        self._alarm = Alarm(self._ring, now_ms)
+        self._alarm = Alarm(self._rings, self._now_ms)
         self._wait: Wait | None = None
         self._opened: OrderedDict[int, Held] = OrderedDict()
         self._parts: OrderedDict[tuple[int, int], list[Record]] = OrderedDict()
-        self._unpacked = 0
+        self._parts_bytes = self._unpacked = 0
         self._failure = ""
         self._deletes_before = 0
         self._carry_before = self._cleared = 0
@@ -69,8 +75,8 @@ class Delivery:
         self._needed_from = 0
         self._emptied = (0, 0)
         """When all before the first offset is committed, nothing before the second one waits any more."""
-        self._carried_ms = now_ms() - CARRY_INTERVAL_MS
-        self._alarm.set(now_ms())
+        self._carried_ms = self._now_ms() - CARRY_INTERVAL_MS
+        self._alarm.set(self._now_ms())
 
     @property
     def is_over(self) -> bool:
@@ -78,6 +84,7 @@ class Delivery:
 
     def stop(self) -> None:
         self._alarm.cancel()
+        self._turns.discard(self._ring)
         if self._wait is not None:
             self._leader.appended.cancel(self._wait)
             self._wait = None
@@ -107,6 +114,9 @@ class Delivery:
         self._delete()
         self._alarm.set(self._now_ms())
 
+    def _rings(self) -> None:
+        self._turns.add(self._ring)  # in each partition of a topic much may be due at the same time
+
     def _ring(self) -> None:
         if self.is_over:
             self.stop()
@@ -114,10 +124,11 @@ class Delivery:
         now_ms = self._now_ms()
         failure = ""
         try:
-            due_ms = self._step(now_ms)
+            with self._partition.log.health.reporting(f"{self._partition}: reading what waits"):
+                due_ms = self._step(now_ms)
         except NotAppendingError:  # it hands over
             due_ms = now_ms + RETRY_MS
-        except (KafkaError, DecodeError) as error:
+        except KafkaError as error:
             failure = str(error)
             due_ms = now_ms + RETRY_MS
         if failure != self._failure:
@@ -157,7 +168,7 @@ class Delivery:
             if header.attributes & DELAYED:
                 if not records.take(batch(), header):
                     return False
-                size += header.size_in_bytes
+                size += header.size_in_bytes + header.last_offset_delta * READ_RECORD
                 if size >= STEP_BYTES:
                     break
             else:
@@ -169,7 +180,7 @@ class Delivery:
     def _delivers(self, now_ms: int) -> bool:
         """A batch of what is due, if anything is; also if more may be."""
         entries = self.records.waiting.due(now_ms, MOST_MOVED)
-        mover, unpacked = Mover(), self._unpacked
+        mover, unpacked = Mover(self._partition.log.config.max_message_bytes), self._unpacked
         for entry in entries:
             if self._unpacked - unpacked > UNPACKED_A_STEP:
                 break
@@ -201,10 +212,12 @@ class Delivery:
                 self._parts.move_to_end((base_offset, first))
                 return records[number - first]
         first, records = held.part(number)
-        self._unpacked += len(records)
+        size = sum(map(size_of, records))
+        self._unpacked += size + len(records) * A_RECORD
         self._parts[held.base_offset, first] = records
-        if len(self._parts) > OPENED:
-            self._parts.popitem(last=False)
+        self._parts_bytes += size
+        while len(self._parts) > (OPENED if self._parts_bytes <= OPENED_BYTES else 1):
+            self._parts_bytes -= sum(map(size_of, self._parts.popitem(last=False)[1]))
         return records[number - first]
 
     def _append(self, batch: bytearray, now_ms: int) -> None:
@@ -239,8 +252,8 @@ class Delivery:
 
     def _carry(self, held: Held, now_ms: int) -> bool:
         """What still waits of another part of it; whether that was the last part."""
-        first = self._carried[1] if self._carried[0] == held.base_offset else 0
-        rows = list(islice(held.rows(), first, first + PART_RECORDS))
+        numbers = held.numbers_of_part(self._carried[1] if self._carried[0] == held.base_offset else 0)
+        rows = list(islice(held.rows(), numbers.start, numbers.stop))
         place_of = self.records.waiting.place_of
         still = {
             row.waited_at: row
@@ -248,11 +261,11 @@ class Delivery:
             if held.base_offset <= place_of(row.waited_at) <= held.last_offset
         }
         if still:
-            _, records = held.part(first)
+            _, records = held.part(numbers.start)
             chosen = [record for row, record in zip(rows, records, strict=True) if row.waited_at in still]
             self._append(carry(chosen, list(still.values()), held.compression, now_ms=now_ms), now_ms)
-        self._carried = held.base_offset, first + PART_RECORDS
-        return first + PART_RECORDS >= held.count
+        self._carried = held.base_offset, numbers.stop
+        return numbers.stop >= held.count
 
     def _retained_from(self, now_ms: int) -> int:
         log = self._partition.log

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 
 if TYPE_CHECKING:
+    from penstock.node.environment.alarm import Turns
     from penstock.node.links.hand_over import HoldsBack
     from penstock.node.partitions.delayed import Delivery
 
@@ -98,18 +99,18 @@ class IsrPartition(Partition):
 
     def delete_before(self, offset: int) -> None:
         """Where records wait in the log, it begins there once they have moved on."""
-        if self.delivery is None:
-            self.log.advance_log_start(offset)
-        else:
+        if self.delivery is not None:
             self.delivery.delete_before(offset)
+        elif not self.log.config.penstock_delay_enable:  # else this node stops
+            self.log.advance_log_start(offset)
 
     # records that wait
 
-    def deliver(self, now_ms: Callable[[], int]) -> None:
+    def deliver(self, turns: Turns) -> None:
         if self.delivery is None and self.leader is not None and self.log.config.penstock_delay_enable:
             from penstock.node.partitions.delayed import Delivery  # few topics have records that wait
 
-            self.delivery = Delivery(self, now_ms)
+            self.delivery = Delivery(self, turns)
 
     def stop_delivering(self) -> None:
         if self.delivery is not None:

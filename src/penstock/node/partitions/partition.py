@@ -8,7 +8,7 @@ how it is appended to and which replica may read it: the replicas in sync (`IsrP
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from uuid import UUID
 
@@ -27,6 +27,7 @@ from penstock.replication.quota import ReplicationQuota
 from penstock.replication.waits import Waiter, Waits
 
 if TYPE_CHECKING:
+    from penstock.node.environment.alarm import Turns
     from penstock.node.links.hand_over import HoldsBack
 
 ALL_REPLICAS = -1
@@ -117,7 +118,7 @@ class Partition(ABC):
         result's last offset (`committed.waits`); on a partition with one replica that is so when this returns.
         """
 
-    def deliver(self, now_ms: Callable[[], int]) -> None:  # noqa: B027  most have nothing to deliver
+    def deliver(self, turns: Turns) -> None:  # noqa: B027  most have nothing to deliver
         """Role or settings may have changed: as the leader, deliver records that wait until they are due."""
 
     def stop_delivering(self) -> None:  # noqa: B027  as above

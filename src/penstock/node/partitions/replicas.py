@@ -377,7 +377,7 @@ class LocalReplicas:
             return
         if partition.leader_epoch != epoch:
             self.awaited.led(partition)
-            partition.deliver(self._now_ms)
+            partition.deliver(self._upkeep.turns)
         if partition.leader is not None or image.leader < 0:
             self.fetchers.leave(partition)
         elif partition.leader_epoch != epoch:
@@ -444,7 +444,7 @@ class LocalReplicas:
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log
                 self._upkeep.watch(partition, due_ms=self._now_ms())
-                partition.deliver(self._now_ms)
+                partition.deliver(self._upkeep.turns)
         if (known := self._image.topics.get(topic)) is not None:
             for log in self._table.untouched_of(known.topic_id):
                 log.config = settings.log

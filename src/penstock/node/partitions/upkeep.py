@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
+from penstock.node.environment.alarm import Turns
 from penstock.node.environment.signal import Signal
 from penstock.node.environment.tasks import Tasks, Threads
 from penstock.node.partitions.partition import Partition
@@ -50,6 +51,8 @@ class Upkeep:
 
     def __init__(self, directories: LogDirectories, intervals: UpkeepIntervals, now_ms: Callable[[], int]) -> None:
         self.dirty: dict[Partition, None] = {}
+        self.turns = Turns(now_ms)
+        """Of those who deliver records that wait."""
         self.kept_until_consumed = Signal[Partition]()
         """Its log was looked after, and what all groups have consumed may go."""
         self._directories = directories

@@ -22,7 +22,7 @@ from typing import Final
 
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
-from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, moved_batch, moved_in
+from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, moved_batch, moved_in, size_of
 from penstock.protocol.records import Record
 from penstock.replication.delayed.waiting import Entry, Waiting
 
@@ -31,7 +31,7 @@ MOST_ROWS: Final = 1_000
 MOST_MOVED: Final = 50
 """Records in one batch of those that are due."""
 MOST_MOVED_BYTES: Final = 256 << 10
-"""A batch with so much has no further record."""
+"""Of them, if they are several."""
 
 
 class DelayedRecords:
@@ -97,9 +97,11 @@ class DelayedRecords:
 class Mover:
     """Makes batches of entries that are due, or that are to lie elsewhere. It is shown the batches that hold them."""
 
-    __slots__ = ("_bytes", "_chosen", "compression")
+    __slots__ = ("_bytes", "_chosen", "_most_bytes", "compression")
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MOST_MOVED_BYTES) -> None:
+        """A batch with so much has no further record."""
+        self._most_bytes = min(most_bytes, MOST_MOVED_BYTES)
         self.compression: Compression | None = None
         self._chosen: list[tuple[Entry, Record]] = []
         self._bytes = 0
@@ -110,8 +112,8 @@ class Mover:
 
     def add(self, entry: Entry, record: Record, compression: Compression) -> bool:
         """False if it has no room for that: a batch has one codec."""
-        size = len(record.key or b"") + len(record.value or b"")
-        is_full = len(self._chosen) >= MOST_MOVED or self._bytes + size > MOST_MOVED_BYTES
+        size = size_of(record)
+        is_full = len(self._chosen) >= MOST_MOVED or self._bytes + size > self._most_bytes
         if self._chosen and (is_full or compression != self.compression):
             return False
         self.compression = compression

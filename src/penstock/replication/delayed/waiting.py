@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from penstock.protocol.delayed import NO_ID, Row
@@ -31,9 +32,10 @@ MOST_GONE: Final = 10_000
 CLEARED_A_DEATH: Final = 4
 """Entries that are looked at for that each time when one more dies."""
 MOST_OPENED: Final = 1_000
-"""Entries that go from a slot to the level below in one step, which takes 3 ms."""
+"""Entries that go from a slot to the level below in one step, which takes 3 ms. A slot's parts have no more, either."""
 
 _FIELDS: Final = 2
+_MOST_FIELDS: Final = MOST_OPENED * _FIELDS
 
 
 class Entry(NamedTuple):
@@ -43,34 +45,67 @@ class Entry(NamedTuple):
     waited_at: int
 
 
+class _Part:
+    """Some entries of a slot, few enough to be looked at in one step; they waited from `first` to `last`."""
+
+    __slots__ = ("fields", "first", "last")
+
+    def __init__(self, entry: Entry) -> None:
+        self.fields = array("q", entry)
+        self.first = self.last = entry.waited_at
+
+    def add(self, entry: Entry) -> None:
+        self.fields.extend(entry)
+        waited_at = entry[1]
+        if waited_at > self.last:
+            self.last = waited_at
+        elif waited_at < self.first:
+            self.first = waited_at
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(Entry, self.fields[0::_FIELDS], self.fields[1::_FIELDS])
+
+    def take_some(self, most: int) -> list[Entry]:
+        taken = self.fields[-most * _FIELDS :]
+        del self.fields[-most * _FIELDS :]
+        return list(map(Entry, taken[0::_FIELDS], taken[1::_FIELDS]))
+
+
 class _Slots:
     """One level: entries by the number of the slot in which they are due."""
 
-    __slots__ = ("entries", "order", "shift")
+    __slots__ = ("order", "parts", "shift")
 
     def __init__(self, shift: int) -> None:
         self.shift = shift
-        self.entries: dict[int, array[int]] = {}
+        self.parts: dict[int, list[_Part]] = {}
         self.order: list[int] = []
 
     def add(self, entry: Entry) -> None:
-        number = entry.due_ms >> self.shift
-        slot = self.entries.get(number)
+        number = entry[0] >> self.shift
+        slot = self.parts.get(number)
         if slot is None:
-            slot = self.entries[number] = array("q")
+            self.parts[number] = [_Part(entry)]
             heapq.heappush(self.order, number)
-        slot.extend(entry)
+        elif len(slot[-1].fields) >= _MOST_FIELDS:
+            slot.append(_Part(entry))
+        else:
+            slot[-1].add(entry)
 
     def take_some(self, most: int) -> list[Entry]:
         """Of the first slot."""
         number = self.order[0]
-        slot = self.entries[number]
-        taken = list(_entries(slot[-most * _FIELDS :]))
-        del slot[-most * _FIELDS :]
+        slot = self.parts[number]
+        taken = slot[-1].take_some(most)
+        if not slot[-1].fields:
+            slot.pop()
         if not slot:
-            del self.entries[number]
+            del self.parts[number]
             heapq.heappop(self.order)
         return taken
+
+    def __iter__(self) -> Iterator[_Part]:
+        return chain.from_iterable(self.parts.values())
 
 
 class Waiting:
@@ -104,7 +139,7 @@ class Waiting:
         self._blocks: dict[int, int] = {}
         """In their order, as what is held lies behind all that was before."""
         self._count = 0
-        self._clearing: list[tuple[_Slots, int]] = []
+        self._clearing: list[_Part] = []
         self._credit = 0
 
     def __len__(self) -> int:
@@ -194,32 +229,32 @@ class Waiting:
 
     def of_rows(self, rows: Iterable[Row]) -> list[Row]:
         """Those of a held batch that still wait, with when they are due by now."""
-        slots: dict[tuple[int, int], set[int]] = {}
+        asked = list(rows)
+        far = self._far([row for row in asked if row.due_ms >= 0])
         found: list[Row] = []
-        for row in rows:
+        for row in asked:
             near = self._near.get(row.waited_at)
             if near is not None:
                 found.append(row._replace(due_ms=near.due_ms))
-            elif row.due_ms >= 0 and self._is_far(row, slots):
+            elif row.waited_at in far:
                 found.append(row)
         return found
 
-    def _is_far(self, row: Row, slots: dict[tuple[int, int], set[int]]) -> bool:
-        if row.waited_at in self._gone:
-            return False
-        for number, level in enumerate(self._levels):
-            key = number, row.due_ms >> level.shift
-            slot = level.entries.get(key[1])
-            if slot is not None:
-                if key not in slots:
-                    slots[key] = set(slot[1::_FIELDS])
-                if row.waited_at in slots[key]:
-                    return True
-        return False
+    def _far(self, rows: list[Row]) -> set[int]:
+        """Where those have waited which are in slots, and others."""
+        first = min((row.waited_at for row in rows), default=0)
+        last = max((row.waited_at for row in rows), default=-1)
+        found = set[int]()
+        for level in self._levels:
+            for number in {row.due_ms >> level.shift for row in rows}:
+                for part in level.parts.get(number, ()):
+                    if part.first <= last and first <= part.last:
+                        found.update(part.fields[1::_FIELDS])
+        return found - self._gone
 
     def entries(self) -> list[Entry]:
         """All, in order."""
-        far = (entry for level in self._levels for slot in level.entries.values() for entry in _entries(slot))
+        far = (entry for level in self._levels for part in level for entry in part)
         return sorted([*self._near.values(), *(entry for entry in far if entry.waited_at not in self._gone)])
 
     # within
@@ -262,30 +297,21 @@ class Waiting:
             self._gone.add(waited_at)
             self._credit += CLEARED_A_DEATH
             if len(self._gone) > max(MOST_GONE, self._count >> 1):
-                self._clear_a_slot()
+                self._clear_a_part()
 
-    def _clear_a_slot(self) -> None:
+    def _clear_a_part(self) -> None:
         """Of what is dead in it, once as many have died as that is worth."""
         if not self._clearing:
-            self._clearing = [(level, number) for level in self._levels for number in level.entries]
-        level, number = self._clearing[-1]
-        slot = level.entries.get(number, _NOTHING)
-        if len(slot) // _FIELDS > self._credit:
+            self._clearing = [part for level in self._levels for part in level]
+        part = self._clearing[-1]
+        if len(part.fields) // _FIELDS > self._credit:
             return
         self._clearing.pop()
         self._credit = 0
-        for entry in _entries(slot):
-            if entry.waited_at in self._gone:
-                break
-        else:
-            return
-        kept = array("q")
-        for entry in _entries(slot):
-            if entry.waited_at in self._gone:
-                self._gone.discard(entry.waited_at)
-            else:
-                kept.extend(entry)
-        level.entries[number] = kept
+        dead = self._gone.intersection(part.fields[1::_FIELDS])
+        if dead:
+            self._gone -= dead
+            part.fields = array("q", chain.from_iterable(entry for entry in part if entry.waited_at not in dead))
 
     def _counted(self, place: int, more: int) -> None:
         block = place >> BLOCK_SHIFT
@@ -294,10 +320,3 @@ class Waiting:
             self._blocks[block] = count
         else:
             del self._blocks[block]
-
-
-_NOTHING: Final = array("q")
-
-
-def _entries(slot: array[int]) -> Iterator[Entry]:
-    return map(Entry, slot[0::_FIELDS], slot[1::_FIELDS])

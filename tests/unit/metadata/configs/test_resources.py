@@ -50,6 +50,22 @@ def test_what_goes_is_accepted(resource: ConfigResource, settings: dict[str, str
         ),
         (
             TOPIC,
+            {"penstock.delay.max.ms": str((1 << 63) - 1)},
+            "penstock.delay.max.ms: '9223372036854775807' is not allowed; expected a long from 1 to 3155760000000",
+        ),
+        (
+            TOPIC,
+            {"penstock.delay.ms": str((1 << 63) - 1)},
+            "penstock.delay.ms: '9223372036854775807' is not allowed; expected a long from 0 to 3155760000000",
+        ),
+        (
+            ConfigResource(ResourceType.TOPIC, "__share_group_state"),
+            {"penstock.delay.enable": "true"},
+            "penstock.delay.enable: 'true' is not allowed; expected false for __share_group_state,"
+            " which the cluster itself reads",
+        ),
+        (
+            TOPIC,
             {"remote.storage.enable": "true"},
             "remote.storage.enable: 'true' is not allowed; expected false, because the brokers have no tiered storage",
         ),

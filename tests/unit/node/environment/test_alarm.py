@@ -1,8 +1,9 @@
 """One timer for many deadlines: it rings once, for the earliest."""
 
 import asyncio
+from functools import partial
 
-from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.environment.event_loop import loop_ms
 
 
@@ -53,3 +54,28 @@ async def test_it_is_set_by_its_own_clock() -> None:
     alarm = Alarm(rung.set, lambda: 1_700_000_000_000)
     alarm.set(1_700_000_000_001)
     await asyncio.wait_for(rung.wait(), 10)
+
+
+async def test_of_many_that_are_due_one_has_its_step_in_each_turn() -> None:
+    clock, done = Clock(), list[str]()
+    turns = Turns(clock.now_ms)
+
+    def goes_on() -> None:
+        done.append("goes on")
+        turns.add(goes_on)
+
+    def once() -> None:
+        done.append("once")
+
+    for step in (goes_on, once, once, never := partial(done.append, "never")):
+        turns.add(step)
+    turns.discard(never)
+    for count in range(5):
+        assert len(done) == count
+        await asyncio.sleep(0)
+    assert done == ["goes on", "once", *["goes on"] * 3]
+    turns.discard(goes_on)
+    turns.add(once)
+    turns.add(goes_on)
+    await asyncio.sleep(0)
+    assert done[5:] == ["once"]

@@ -86,6 +86,13 @@ async def test_a_dirty_log_is_compacted_once(node: Node) -> None:
     assert leftovers(log) == []
 
 
+async def test_where_records_wait_nothing_is_compacted_even_if_the_default_of_all_topics_says_so(node: Node) -> None:
+    """With what was delivered that would take the delivery, and the next leader would deliver it again."""
+    log, cleaner = write(node), cleaner_of(node)
+    log.config = log.config.replace(penstock_delay_enable=True)
+    assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+
+
 async def test_in_a_process_of_its_own(node: Node) -> None:
     log, cleaner, runner = write(node), cleaner_of(node), CleaningProcess(Disk())
     before, size = values(log), log.size_bytes

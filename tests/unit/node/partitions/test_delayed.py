@@ -1,5 +1,8 @@
 """A leader that delivers what waits in its log: over retention, deletions, restarts, and batches of very many."""
 
+import asyncio
+import errno
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,9 @@ from tests.simulation.delayed.hosts import Host, SteppedAlarm
 from tests.simulation.delayed.world import as_full_as_it_is
 
 from penstock.log.config import DAY_MS, LogConfig
+from penstock.log.disk import OpenFile
 from penstock.metadata.topics import PartitionImage
+from penstock.node.environment.alarm import Turns
 from penstock.node.partitions import delayed
 from penstock.protocol.batch import DELAYED
 from penstock.protocol.compression import Compression
@@ -148,6 +153,33 @@ def test_very_many_in_one_batch_are_unpacked_by_and_by(one: One, codec: Compress
     assert {header.compression for header in moved} == {codec}
 
 
+@pytest.mark.parametrize(("most", "batches"), [(1 << 20, 5), (150_000, 10)])
+def test_what_comes_is_no_larger_than_what_may_be_sent(one: One, most: int, batches: int) -> None:
+    one.host.log.config = one.host.log.config.replace(max_message_bytes=most)
+    for _ in range(10):
+        one.send(b"v", headers=[("penstock-delay", b"5"), ("large", bytes(100_000))])
+    one.run(10)
+    moved = [header for _, header in one.host.batches(0, one.host.log.log_end_offset) if not header.is_control]
+    assert len(moved) == batches
+
+
+def test_of_what_was_unpacked_little_stays_in_memory(one: One) -> None:
+    """Of ten batches half goes now, half later; 30 MB unpacked, which they were sent in a few KB."""
+    for _ in range(10):
+        soon, later = [("penstock-delay", b"5")], [("penstock-delay", b"5000")]
+        records = [Record(key=bytes(700_000), value=b"v", headers=list(it)) for it in (soon, later) * 2]
+        one.host.append(bytes(encode_batch(records, compression=Compression.GZIP)), acks=-1)
+    one.run(10)
+    assert one.host.partition is not None
+    delivery = one.host.partition.delivery
+    assert delivery is not None
+    assert len(one.values()) == 20
+    assert sum(len(it.key or b"") for part in delivery._parts.values() for it in part) <= delayed.OPENED_BYTES
+    assert 1 < len(delivery._parts) <= delayed.OPENED
+    one.run(5_000)
+    assert len(one.values()) == 40
+
+
 def test_a_clock_that_was_set_back_delivers_nothing_early(one: One) -> None:
     one.send(b"a", headers=[("penstock-delay", b"1000")])
     one.run()
@@ -186,3 +218,65 @@ def test_who_leads_no_longer_delivers_nothing(one: One) -> None:
     assert one.host.partition is not None
     assert one.host.partition.delivery is None
     assert one.host.partition.needed_from == one.host.log.log_start_offset, "its leader says where the log begins"
+
+
+async def test_however_many_partitions_have_something_due_one_delivers_in_a_turn_of_the_loop(one: One) -> None:
+    partition, turns = one.host.partition, Turns(one.host.now_ms)
+    assert partition is not None
+    one.send(b"a", headers=[("penstock-delay", b"1")])
+    one.run()
+    others: list[str] = []
+    turns.add(lambda: others.append("first"))
+    partition.stop_delivering()
+    partition.deliver(turns)
+    one.time_ms += 10
+    one.host.ring()
+    turns.add(lambda: others.append("second"))
+    await asyncio.sleep(0)
+    assert (others, one.values()) == (["first"], [])
+    await asyncio.sleep(0)
+    assert (others, one.values()) == (["first"], [b"a"])
+    one.host.ring()
+    partition.stop_delivering()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert others == ["first", "second"]
+
+
+def test_a_disk_that_cannot_be_read_fails_as_it_does_for_all_that_read_it(
+    one: One, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.send(b"a", headers=[("penstock-delay", b"1")])
+    monkeypatch.setattr(OpenFile, "read_at", partial(_broken, OSError(errno.EIO, "broken")))
+    one.run(10)
+    assert one.host.log.health.failure is not None
+    assert "what is due waits" in caplog.text
+
+
+def _broken(error: OSError, *_: object) -> bytes:
+    raise error
+
+
+def test_nothing_that_waits_is_deleted_where_nobody_can_carry_it_on(one: One) -> None:
+    """A node that stops delivers no longer, and may still be asked to delete."""
+    one.send(b"a", headers=[("penstock-delay", b"1000")])
+    one.run()
+    partition = one.host.partition
+    assert partition is not None
+    partition.stop_delivering()
+    partition.delete_before(1)
+    assert one.host.log.log_start_offset == 0
+    one.restart()
+    one.run(1_000)
+    assert one.values() == [b"a"]
+
+
+def test_a_new_leader_reads_what_waits_and_what_has_come_in_small_steps(one: One) -> None:
+    """Of some hundred records each, also where they take few bytes."""
+    for _ in range(60):
+        one.send(*[b"v"] * 50, headers=[("penstock-delay", b"1")])
+    one.restart()
+    assert one.run() >= 3_000 // 600
+    one.run(10)
+    one.restart()
+    assert one.run() >= 6_000 // 600

@@ -8,6 +8,7 @@ from penstock.protocol.delayed import Row
 from penstock.replication.delayed import waiting
 from penstock.replication.delayed.waiting import Entry, Waiting
 
+DAY_MS = 24 * 3_600_000
 YEAR_MS = 366 * 24 * 3_600_000
 NOW_MS = 1_700_000_000_000
 
@@ -97,7 +98,7 @@ def test_what_died_in_its_slot_takes_no_room_for_long() -> None:
         entries.cancel(offset + 1)
     assert len(entries) == 1_000
     assert len(entries._gone) <= 2 * waiting.MOST_GONE
-    assert sum(len(slot) for level in entries._levels for slot in level.entries.values()) < 2 * 25_000
+    assert sum(1 for level in entries._levels for part in level for _ in part) < 25_000
 
 
 def test_very_many_due_at_once_are_opened_in_steps() -> None:
@@ -109,3 +110,19 @@ def test_very_many_due_at_once_are_opened_in_steps() -> None:
         steps += 1
     assert steps >= 10_000 // waiting.MOST_OPENED
     assert [entry.waited_at for entry in found] == [0, 1, 2]
+
+
+def test_no_step_looks_at_all_that_is_due_in_one_slot() -> None:
+    """As many as a topic gets within an hour: what of a batch still waits, and the dead, are looked for in parts."""
+    entries, rows = Waiting(), list[Row]()
+    for offset in range(50_000):
+        entry = Entry(NOW_MS + DAY_MS + offset % 1_000, offset)
+        entries.add(entry, 0, offset)
+        rows.append(Row(offset, entry.due_ms, 0))
+    assert {len(part.fields) // 2 for level in entries._levels for part in level} == {waiting.MOST_OPENED}
+    assert len(entries._far(rows[20_000:20_200])) == waiting.MOST_OPENED
+    for offset in range(30_000):
+        entries.moved(offset, 0)
+    assert entries.of_rows(rows) == rows[30_000:]
+    assert len(entries._gone) <= 30_000
+    assert entries.entries() == sorted(Entry(row.due_ms, row.waited_at) for row in rows[30_000:])
