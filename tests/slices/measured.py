@@ -13,10 +13,13 @@ from tests.slices.requests import Filling, Shape, There
 from tests.wire.raw_client import RawClient
 
 from penstock.controller.decisions import DECISIONS, decision_on
+from penstock.metadata.features import SHARE_VERSION
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, Handler, load_handlers
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.requests.framing import encode_request
 from penstock.protocol.schema import Message
@@ -24,6 +27,15 @@ from penstock.testing.ports import ReservedPort
 
 DESTROYS: Final = (ApiKey.DELETE_TOPICS,)
 """What comes last."""
+READ_LATE: Final = (
+    "coordinator.group.share.groups",
+    "node.api.storage_group_requests",
+    "node.api.transactions.init_transactions",
+    "node.coordinators.share_states",
+    "node.coordinators.shares",
+    "node.coordinators.transactions",
+    "node.sharing.shares",
+)
 LIMIT_S: Final = 120
 SETTINGS: Final = {
     "penstock.metrics.listener": ":0",
@@ -67,8 +79,8 @@ def _depth(cls: type[Message]) -> int:
 @contextmanager
 def full_node(directory: str, many: int, *, counts_lines: bool) -> Iterator[tuple[WatchedNode, There]]:
     load_handlers(CONTROLLER_HANDLERS)  # modules are read once, at the first request
-    for late in ("api.storage_group_requests", "api.transactions.init_transactions", "coordinators.transactions"):
-        import_module(f"penstock.node.{late}")
+    for late in READ_LATE:
+        import_module(f"penstock.{late}")
     for key, handler in load_handlers(BROKER_HANDLERS).items():
         _ = api_of(key).request_class, api_of(key).response_class, import_module(handler.function.__module__)
     for key in DECISIONS:
@@ -96,6 +108,8 @@ def _filled(node: WatchedNode, many: int) -> There:
     topics = [CreatableTopic(name=n, num_partitions=many if n == "deep" else 1, replication_factor=1) for n in names]
     with RawClient(node.address) as client:
         client.socket.settimeout(LIMIT_S)
+        on = [FeatureUpdateKey(feature=SHARE_VERSION, max_version_level=1, upgrade_type=1)]
+        assert client.ask(UpdateFeaturesRequest(feature_updates=on)).error_code == ErrorCode.NONE
         client.ask(CreateTopicsRequest(topics=topics, timeout_ms=LIMIT_S * 1000))
         client.find_coordinator("g")
         found = {topic.name: topic.topic_id for topic in client.ask(MetadataRequest(topics=None)).topics}

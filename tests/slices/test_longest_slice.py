@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.slices.measured import Case, ask, ask_for, cases, full_node, name_of
@@ -10,16 +12,31 @@ from tests.slices.monitor import WatchedNode
 from tests.slices.requests import There
 from tests.wire.raw_client import RawClient, batch_of
 
+from penstock.metadata.resources import ResourceType
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from penstock.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
+from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from penstock.protocol.schema import Message
 
 MANY = 2_000
@@ -92,6 +109,39 @@ def test_nor_is_one_that_looks_at_produced_records(full: Full, configs: dict[str
     found = [{one.index: (one.error_code, one.base_offset) for one in part} for part in parts]
     assert found == [{0: (0, 2 + 20_000 * n), 1: (0, 2 * n)} for n in range(3)]
     assert {len(topics) for topics in answers} == {1}
+
+
+def test_nor_is_one_that_says_something_else_of_each_record(full: Full) -> None:
+    """That a member has: as many as it may, each second one accepted."""
+    node, there = full
+    group, member, topic = "each", str(UUID(int=1)), there.topics[1]
+    key: dict[str, Any] = {"group_id": group, "member_id": member}
+    with RawClient(node.address) as client:
+        earliest = AlterableConfig(name="share.auto.offset.reset", value="earliest")
+        resource = AlterConfigsResource(resource_type=ResourceType.GROUP, resource_name=group, configs=[earliest])
+        client.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+        client.produce(topic, batch_of(*[b"v"] * MANY))
+        joining = ShareGroupHeartbeatRequest(**key, subscribed_topic_names=[topic])
+        while not (joined := client.ask(joining)).assignment or not joined.assignment.topic_partitions:
+            joining = ShareGroupHeartbeatRequest(**key, member_epoch=joined.member_epoch)
+        fetched = FetchTopic(topic_id=there.ids[1], partitions=[FetchPartition()])
+        limits: dict[str, Any] = {"max_wait_ms": 100, "max_bytes": 1 << 20, "max_records": MANY, "batch_size": MANY}
+        epoch, acquired = 0, 0
+        while not acquired:
+            request = ShareFetchRequest(**key, share_session_epoch=epoch, topics=[fetched], **limits)
+            answer = client.ask(request)
+            epoch += 1
+            acquired = sum(len(part.acquired_records) for topic in answer.responses for part in topic.partitions)
+        said = [
+            AcknowledgementBatch(first_offset=at, last_offset=at, acknowledge_types=[1 + at % 2]) for at in range(MANY)
+        ]
+        parts = [AcknowledgePartition(acknowledgement_batches=said)]
+        topics = [AcknowledgeTopic(topic_id=there.ids[1], partitions=parts)]
+        node.begin()
+        answered = client.ask(ShareAcknowledgeRequest(**key, share_session_epoch=epoch, topics=topics))
+        assert [part.error_code for topic in answered.responses for part in topic.partitions] == [0]
+        client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"))
+    assert node.longest <= MOST_LINES, node.where
 
 
 def test_nor_is_one_of_a_transaction_in_many_partitions(full: Full) -> None:

@@ -250,7 +250,7 @@ def test_the_features(reach: tuple[str, str]) -> None:
     assert "before going back" in asked.stderr
     assert asked.stdout == (
         "eligible.leader.replicas.version can be upgraded to 1.\ngroup.version can be upgraded to 1.\n"
-        "metadata.version can be upgraded to 33.\nshare.version can be upgraded to 1.\n"
+        "metadata.version can be upgraded to 33.\nshare.version can be upgraded to 2.\n"
         "transaction.version can be upgraded to 2.\n"
     )
     done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout

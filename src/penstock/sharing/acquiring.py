@@ -11,13 +11,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from penstock.protocol.value import Value
-from penstock.sharing.in_flight import Batch, InFlight, RecordState, Run
+from penstock.sharing.in_flight import Batch, InFlight, RecordState, Run, Span
 
 LEAST_THROTTLE_LIMIT: Final = 2
 """The first two deliveries are never throttled."""
-
-Span = tuple[int, int]
-"""The first and the last offset (inclusive)."""
 
 
 class Demand(Value):

@@ -12,6 +12,9 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Final
 
+Span = tuple[int, int]
+"""The first and the last offset (inclusive)."""
+
 NO_MEMBER: Final = ""
 SETTLED: Final = 0
 """Of a run: nothing of it is being written down."""
@@ -143,6 +146,11 @@ class InFlight:
         begin = bisect_left(self._batches, first, key=_LAST)
         end = bisect_right(self._batches, last, key=_FIRST)
         return self._batches[begin:end]
+
+    def reach(self, last: int) -> Span | None:
+        """The first record of all, and the last of the batch that begins at `last` or before; None without one."""
+        end = bisect_right(self._batches, last, key=_FIRST)
+        return (self._batches[0].first, self._batches[end - 1].last) if end else None
 
     def cut(self, first: int, last: int) -> Iterator[Run]:
         """The runs of records `first` to `last`, as `Batch.cut`."""

@@ -20,6 +20,8 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 FIRST_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 LAST_EPOCH: Final = 2**31 - 1
+MOST_PARTITIONS: Final = 250_000
+"""Of all sessions together; they take some fifty megabytes."""
 
 
 class SessionKey(NamedTuple):
@@ -49,16 +51,21 @@ class ShareSession:
 
 
 class ShareSessions:
-    """At most `most` of them."""
+    """At most `most` of them, with `MOST_PARTITIONS` at most."""
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.partition_count = 0
+        """In all of them."""
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, set[SessionKey]] = {}
         self._members: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __contains__(self, key: SessionKey) -> bool:
+        return key in self._sessions
 
     def open(self, key: SessionKey, connection_id: int) -> ShareSession:
         """One without partitions yet. KafkaError SHARE_SESSION_LIMIT_REACHED."""
@@ -90,6 +97,21 @@ class ShareSessions:
         session.epoch = 1 if epoch == LAST_EPOCH else epoch + 1
         return session
 
+    def remember(self, session: ShareSession, place: TopicPartition) -> None:
+        """KafkaError SHARE_SESSION_LIMIT_REACHED."""
+        if place in session.partitions or not self.is_open(session):
+            return
+        if self.partition_count >= MOST_PARTITIONS:
+            raise KafkaError(
+                ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"share sessions have {MOST_PARTITIONS:,} partitions already"
+            )
+        session.partitions[place] = True
+        self.partition_count += 1
+
+    def forget(self, session: ShareSession, place: TopicPartition) -> None:
+        if session.partitions.pop(place, None) is not None and self.is_open(session):
+            self.partition_count -= 1
+
     def is_open(self, session: ShareSession) -> bool:
         return self._sessions.get(session.key) is session
 
@@ -97,6 +119,7 @@ class ShareSessions:
         """The session that is gone, if there was one."""
         session = self._sessions.pop(key, None)
         if session is not None:
+            self.partition_count -= len(session.partitions)
             keys = self._by_connection[session.connection_id]
             keys.discard(key)
             if not keys:
@@ -110,9 +133,8 @@ class ShareSessions:
         """The sessions that were opened there."""
         return sorted(self._by_connection.get(connection_id, ()))
 
-    @property
-    def partition_count(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
+    def is_on(self, key: SessionKey, connection_id: int) -> bool:
+        return key in self._by_connection.get(connection_id, ())
 
     def has_members(self, group_id: str) -> bool:
         return group_id in self._members

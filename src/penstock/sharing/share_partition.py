@@ -250,10 +250,10 @@ class SharePartition:
 
     def _check_in_flight(self, it: Acknowledgement) -> None:
         first = max(it.first, self.start_offset)
-        known = self.flight.between(self.start_offset, it.last)
-        if not known or known[0].first > first:
+        known = self.flight.reach(it.last)
+        if known is None or known[0] > first:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "these records are not in flight")
-        if it.last > known[-1].last:
+        if it.last > known[1]:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the last record is behind those that are in flight")
 
     def _check_renewal(self, kind: int) -> None:

@@ -18,8 +18,8 @@ from heapq import heappop, heappush
 from random import Random
 
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.sharing.acquiring import Demand, Fetched, Span
-from penstock.sharing.in_flight import RecordState
+from penstock.sharing.acquiring import Demand, Fetched
+from penstock.sharing.in_flight import RecordState, Span
 from penstock.sharing.share_partition import (
     ACCEPT,
     GAP,

@@ -32,12 +32,12 @@ def update_after_a_snapshot_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def merged_batches_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is new takes the place of what was there."""
-    monkeypatch.setattr(records, "added", lambda so_far, new, start_offset: merged((), new or so_far, start_offset))
+    monkeypatch.setattr(records, "merged", lambda so_far, new, start_offset: merged((), new or so_far, start_offset))
 
 
 def snapshot_without_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot has the batches of the write that made it due."""
-    monkeypatch.setattr(decisions, "added", lambda so_far, new, start_offset: merged((), new, start_offset))
+    monkeypatch.setattr(decisions, "merged", lambda so_far, new, start_offset: merged((), new, start_offset))
 
 
 def pruned_too_far(monkeypatch: pytest.MonkeyPatch) -> None:

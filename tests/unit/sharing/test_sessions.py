@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing import sessions as module
 from penstock.sharing.sessions import FINAL_EPOCH, LAST_EPOCH, SessionKey, ShareSessions, TopicPartition
 
 ANN, BOB = SessionKey("g", "ann"), SessionKey("g", "bob")
@@ -53,6 +54,26 @@ def test_a_group_has_members_until_the_last_has_gone() -> None:
     sessions.close(BOB)
     assert not sessions.has_members("g")
     assert sessions.on_connection(1) == []
+
+
+def test_all_have_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PARTITIONS", 3)
+    sessions = ShareSessions(10)
+    ann, bob = sessions.open(ANN, 1), sessions.open(BOB, 1)
+    for place in (*PLACES[:2], PLACES[0]):
+        sessions.remember(ann, place)
+    sessions.remember(bob, PLACES[0])
+    with pytest.raises(KafkaError) as refused:
+        sessions.remember(bob, PLACES[1])
+    assert refused.value.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    sessions.forget(ann, PLACES[2])
+    assert sessions.partition_count == 3
+    sessions.forget(ann, PLACES[1])
+    sessions.remember(bob, PLACES[1])
+    sessions.close(BOB)
+    sessions.remember(bob, PLACES[2])
+    sessions.forget(bob, PLACES[1])
+    assert (sessions.partition_count, len(bob.partitions)) == (1, 1), "one that is closed counts no more"
 
 
 def test_another_partition_is_first_each_time() -> None:

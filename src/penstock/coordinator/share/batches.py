@@ -5,17 +5,11 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
-from typing import Final
 
 from penstock.protocol.value import Value
 
 UNKNOWN_OFFSET = -1
 """The group has no start offset yet: its share.auto.offset.reset is to say one."""
-FEW: Final = 20
-"""Batches that are put in their places one by one; of more, all are looked at."""
-
-_FIRST: Final = attrgetter("first_offset")
-_LAST: Final = attrgetter("last_offset")
 
 
 class StateBatch(Value):
@@ -27,37 +21,38 @@ class StateBatch(Value):
     delivery_count: int
 
 
-def merged(so_far: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+_FIRST = attrgetter("first_offset")
+_LAST = attrgetter("last_offset")
+
+
+def merged(so_far: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """Without what lies before the start offset. Of two that are about one offset the one with more deliveries counts,
     and of as many the higher state; neighbours that say the same are one. In the order of their offsets.
+
+    `so_far` is as this returns it, and only where there is something new is it looked at.
     """
-    left = [_from(batch, start_offset) for batch in (*so_far, *new) if batch.last_offset >= start_offset]
-    return tuple(left) if len(left) < 2 else tuple(_swept(sorted(left, key=lambda batch: batch.first_offset)))
+    old = _from(so_far[bisect_left(so_far, start_offset, key=_LAST) :], start_offset)
+    add = sorted(_from([it for it in new if it.last_offset >= start_offset], start_offset), key=_FIRST)
+    if not add:
+        return tuple(old)
+    begin = bisect_left(old, add[0].first_offset - 1, key=_LAST)
+    end = bisect_right(old, max(map(_LAST, add)) + 1, key=_FIRST)
+    return (*old[:begin], *_swept(sorted((*old[begin:end], *add), key=_FIRST)), *old[end:])
 
 
-def added(so_far: tuple[StateBatch, ...], new: Sequence[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """As `merged`, which made `so_far` what it is: only what the new ones touch is looked at, of maybe thousands."""
-    if len(new) > FEW:
-        return merged(so_far, new, start_offset)
-    left = so_far[bisect_left(so_far, start_offset, key=_LAST) :]
-    if left:
-        left = (_from(left[0], start_offset), *left[1:])
-    for batch in new:
-        begin = bisect_left(left, batch.first_offset - 1, key=_LAST)
-        end = bisect_right(left, batch.last_offset + 1, key=_FIRST)
-        left = (*left[:begin], *merged(left[begin:end], [batch], start_offset), *left[end:])
-    return left
-
-
-def _from(batch: StateBatch, start_offset: int) -> StateBatch:
-    return batch if batch.first_offset >= start_offset else batch.replace(first_offset=start_offset)
+def _from(batches: Sequence[StateBatch], start_offset: int) -> list[StateBatch]:
+    return [it if it.first_offset >= start_offset else it.replace(first_offset=start_offset) for it in batches]
 
 
 def _swept(batches: Sequence[StateBatch]) -> list[StateBatch]:
     """From one place where something begins or ends to the next: the first of `open_here` counts, unless it is over."""
+    found: list[StateBatch] = []
+    if all(before.last_offset < batch.first_offset for before, batch in pairwise(batches)):
+        for batch in batches:
+            _add(found, batch)
+        return found
     places = sorted({place for batch in batches for place in (batch.first_offset, batch.last_offset + 1)})
     open_here: list[tuple[int, int, int]] = []
-    found: list[StateBatch] = []
     coming = 0
     for begin, end in pairwise(places):
         while coming < len(batches) and batches[coming].first_offset <= begin:
@@ -74,7 +69,12 @@ def _swept(batches: Sequence[StateBatch]) -> list[StateBatch]:
 def _add(found: list[StateBatch], batch: StateBatch) -> None:
     """What says the same as its neighbour is one with it."""
     last = found[-1] if found else None
-    if last is not None and last == batch.replace(first_offset=last.first_offset, last_offset=batch.first_offset - 1):
+    if (
+        last is not None
+        and last.last_offset == batch.first_offset - 1
+        and last.delivery_count == batch.delivery_count
+        and last.delivery_state == batch.delivery_state
+    ):
         found[-1] = batch.replace(first_offset=last.first_offset)
     else:
         found.append(batch)

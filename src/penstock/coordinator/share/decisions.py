@@ -14,7 +14,7 @@ raise KafkaError.
 
 from collections.abc import Sequence
 
-from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, added, merged
+from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, merged
 from penstock.coordinator.share.records import (
     NOT_COUNTED,
     SharePartitionKey,
@@ -106,7 +106,7 @@ def _changed(
         said.leader_epoch,
         start_offset,
         count,
-        added(known.batches, said.batches, start_offset),
+        merged(known.batches, said.batches, start_offset),
         now_ms,
         now_ms,
     )

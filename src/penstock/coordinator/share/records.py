@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
-from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, added, merged
+from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, merged
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, array, field
@@ -137,7 +137,7 @@ class Update(ShareRecord):
             leader_epoch=max(before.leader_epoch, self.leader_epoch),
             start_offset=start_offset,
             delivery_complete_count=self.delivery_complete_count,
-            batches=added(before.batches, self.batches, start_offset),
+            batches=merged(before.batches, self.batches, start_offset),
             updates=before.updates + 1,
         )
 

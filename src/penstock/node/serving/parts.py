@@ -70,7 +70,12 @@ class Asked(Protocol):
 
 
 Names = tuple[tuple[str, str], ...]
-"""Arrays of a request, the first of which that is filled may be cut, each with that of the answer."""
+"""Arrays of a request, the first of which that is filled may be cut, each with that of the answer.
+
+Those within it are cut as well: down to one that is named behind it, `topics.partitions`, or all of them.
+"""
+ALL: Final = -1
+"""Arrays within an array."""
 
 
 def asked(handler: Asked, node: Sliced, context: Any, request: Any, *, is_large: bool = True) -> Any:
@@ -83,9 +88,10 @@ def asked(handler: Asked, node: Sliced, context: Any, request: Any, *, is_large:
 
 def in_parts(answer: Callable[[Any], Any], request: Any, names: Names) -> Steps[Any]:
     """The answer to the whole request; where there is an error about all of a part, that is the answer."""
-    field, told = next((pair for pair in names if getattr(request, pair[0])), names[0])
+    fields = [(field.split("."), told) for field, told in names]
+    (field, *within), told = next((pair for pair in fields if getattr(request, pair[0][0])), fields[0])
     replies = []
-    for items, _, goes_on in _parts(getattr(request, field) or [], PART_ITEMS):
+    for items, _, goes_on in _parts(getattr(request, field) or [], PART_ITEMS, len(within) or ALL):
         replies.append((answer(request.replace(**{field: items})), goes_on))
         yield None
     if not replies:
@@ -103,12 +109,12 @@ def in_parts(answer: Callable[[Any], Any], request: Any, names: Names) -> Steps[
     return whole
 
 
-def _parts(items: list[Any], most: int) -> Iterator[tuple[list[Any], int, bool]]:
+def _parts(items: list[Any], most: int, depth: int) -> Iterator[tuple[list[Any], int, bool]]:
     """Some of the items, how many things they are, and whether the first one is the rest of the last one before."""
     part: list[Any] = []
     count, goes_on = 0, False
     for item in items:
-        for piece, size, is_rest in _pieces(item, most):
+        for piece, size, is_rest in _pieces(item, most, depth):
             if count + size > most and part:
                 yield part, count, goes_on
                 part, count, goes_on = [], 0, is_rest
@@ -118,14 +124,15 @@ def _parts(items: list[Any], most: int) -> Iterator[tuple[list[Any], int, bool]]
         yield part, count, goes_on
 
 
-def _pieces(item: Any, most: int) -> Iterator[tuple[Any, int, bool]]:
-    name = _array_of(item)
+def _pieces(item: Any, most: int, depth: int) -> Iterator[tuple[Any, int, bool]]:
+    name = _array_of(item) if depth else None
     inner = getattr(item, name) if name is not None else None
     if name is None or not inner:
         yield item, 1, False
         return
-    for number, (some, size, _) in enumerate(_parts(inner, most)):
-        yield (item if len(some) == len(inner) else item.replace(**{name: some})), size, number > 0
+    for number, (some, size, _) in enumerate(_parts(inner, most, depth - 1)):
+        is_whole = not number and len(some) == len(inner) and some[-1] is inner[-1]
+        yield (item if is_whole else item.replace(**{name: some})), size, number > 0
 
 
 def _array_of(item: Any) -> str | None:

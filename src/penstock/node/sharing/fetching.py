@@ -88,7 +88,9 @@ class ShareFetch:
             return False
 
     def _look(self, places: Sequence[TopicPartition]) -> None:
-        """And have a wait for news at each."""
+        """And have a wait for news at each. When the session has ended nobody would let go what is made for it."""
+        if not self._shares.sessions.is_open(self._session):
+            return
         for place in places:
             standing = self._standing.pop(place, None)
             if standing is not None:
@@ -127,9 +129,12 @@ class ShareFetch:
 
     def _find(self) -> list[tuple[TopicPartition, Shared, Found]]:
         ready = [(place, shared) for place, shared in islice(self._ready.items(), MOST_READ) if shared.has_records]
-        most = min(self._limits.max_bytes, MOST_BYTES) // max(len(ready), 1)
+        left = min(self._limits.max_bytes, MOST_BYTES)
+        most = left // max(len(ready), 1)
         found: list[tuple[TopicPartition, Shared, Found]] = []
         for place, shared in ready:
+            if left <= 0:
+                break
             try:
                 it = shared.find(most)
             except KafkaError as error:
@@ -139,6 +144,7 @@ class ShareFetch:
                 it.waits.add(it.offset, partial(self._has_news, place))
             elif it is not None:
                 found.append((place, shared, it))
+                left -= it.slice.length
         return found
 
     def _acquire(self, found: Sequence[tuple[TopicPartition, Shared, Found]]) -> None:

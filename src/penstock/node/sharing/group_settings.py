@@ -21,24 +21,34 @@ class OfGroup(Value):
 
 
 class GroupSettings:
-    """Worked out once for what was set, which is another dict whenever something else is."""
+    """Worked out once for what was set, which is another dict whenever something else is.
+
+    Of groups of which nothing was set nothing is kept: whoever asks may make up as many as he likes.
+    """
 
     def __init__(self, config: BrokerConfig, image: ClusterImage) -> None:
         self._config = config
         self._image = image
         self._known: dict[str, tuple[dict[str, str], OfGroup]] = {}
+        self._of_others: OfGroup | None = None
+
+    def __len__(self) -> int:
+        """Groups of which something is kept."""
+        return len(self._known)
 
     def of(self, group_id: str) -> OfGroup:
         said = self._image.configs.get(ConfigResource(ResourceType.GROUP, group_id), NOTHING)
+        if said is NOTHING:
+            self._known.pop(group_id, None)
+            if self._of_others is None:
+                self._of_others = self._work_out(NOTHING)
+            return self._of_others
         known = self._known.get(group_id)
         if known is not None and known[0] is said:
             return known[1]
         settings = self._work_out(said)
         self._known[group_id] = said, settings
         return settings
-
-    def forget(self, group_id: str) -> None:
-        self._known.pop(group_id, None)
 
     def _work_out(self, said: dict[str, str]) -> OfGroup:
         config = self._config

@@ -40,6 +40,8 @@ SHARE_KEYS: Final = 2
 """As FindCoordinator counts the types."""
 MOST_TOGETHER: Final = 100
 """Share partitions whose states are written together, or read at once."""
+MOST_BATCHES: Final = 500
+"""Of one share partition that several writes have together."""
 ATTEMPTS: Final = 8
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
@@ -79,9 +81,13 @@ class _Queue:
 
     @property
     def count(self) -> int:
-        """How many may go together: a leader's, and not those of its next term."""
-        first = self.waiting[0][0]
-        return next((at for at, (epochs, _, _) in enumerate(self.waiting) if epochs != first), len(self.waiting))
+        """How many may go together: a leader's, and not those of its next term, nor too many batches."""
+        first, batches = self.waiting[0][0], 0
+        for at, (epochs, write, _) in enumerate(self.waiting):
+            batches += len(write.batches)
+            if at and (epochs != first or batches > MOST_BATCHES):
+                return at
+        return len(self.waiting)
 
 
 class Persister:

@@ -12,7 +12,8 @@ from penstock.node.partitions.partition import Later, Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import iterate_batches
 from penstock.replication.waits import NEVER, Wait, Waits
-from penstock.sharing.acquiring import Acquired, Demand, Fetched, Span
+from penstock.sharing.acquiring import Acquired, Demand, Fetched
+from penstock.sharing.in_flight import Span
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.share_partition import NEVER_MS, SharePartition, ShareSettings, Status
 
@@ -156,6 +157,7 @@ class Shared:
     def take(self, demand: Demand, found: Found) -> Taken | None:
         """Acquire of what was found; None if there was nothing."""
         data = self.partition.log.bytes_of(found.slice)
+        span = min(demand.max_records + demand.batch_size, 2 * self.machine.settings.partition_max_record_locks)
         batches: list[tuple[int, int, int, int]] = []
         aborts = self._aborts(found)
         aborted: list[Span] = []
@@ -164,7 +166,7 @@ class Shared:
             batches.append((first, last, position, position + header.size_in_bytes))
             if aborts and aborts.has(header.producer_id, last, is_control=header.is_control):
                 aborted.append((first, last))
-            if last - found.offset >= demand.max_records + demand.batch_size:
+            if last - found.offset >= span:  # half of it may be in flight, and as much may be acquired
                 break
         if not batches:
             return None

@@ -25,7 +25,7 @@ from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
-from penstock.sharing.share_partition import Acknowledgement, Status, Write
+from penstock.sharing.share_partition import NOT_WRITTEN, Acknowledgement, Status, Write, Written
 
 if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition
@@ -39,6 +39,8 @@ ENDS_IT: Final = (
 """What a write may bring that tells that somebody else leads, or that there is nothing to lead."""
 AT_ONCE: Final = 100
 """Share partitions that are looked at, or let go, in one turn of the event loop: a millisecond."""
+NOT_A_MACHINES: Final = 0
+"""The number of a write that no machine waits for."""
 T = TypeVar("T")
 Answer = Callable[[KafkaError | None], None]
 
@@ -65,6 +67,8 @@ class Shares:
         self._find = find
         self._slices = slices
         self._led: dict[ShareKey, Shared] = {}
+        self._of_groups: dict[str, dict[ShareKey, Shared]] = {}
+        """The same, by group."""
         self.counted = Counted()
         self._tasks = Tasks()
         self._has_stopped = False
@@ -76,9 +80,9 @@ class Shares:
         self._has_stopped = True
         for shared in list(self._led.values()):
             self._end(shared)
+        await self._persister.stop()  # those that load may wait for it
         self._tasks.cancel()
         await self._tasks.settle()
-        await self._persister.stop()
 
     def in_slices(self, items: Sequence[T], do: Callable[[Sequence[T]], object]) -> None:
         """Do it at once, or where these are very many, in the background."""
@@ -100,6 +104,7 @@ class Shares:
             shared = None
         if shared is None:
             shared = self._led[key] = Shared(key, partition, settings.partitions, self._expire)
+            self._of_groups.setdefault(group_id, {})[key] = shared
             shared.when_led_no_longer(partial(self._end, shared))
             shared.machine.load()
             self._tasks.start(self._load(shared), f"load share partition {key.text}")
@@ -116,13 +121,20 @@ class Shares:
     def _end(self, shared: Shared) -> None:
         if self._led.get(shared.key) is shared:
             del self._led[shared.key]
+            of_group = self._of_groups[shared.key.group_id]
+            del of_group[shared.key]
+            if not of_group:
+                del self._of_groups[shared.key.group_id]
         shared.close()
 
     async def _load(self, shared: Shared) -> None:
         began_s = asyncio.get_running_loop().time()
         try:
             written = await self._persister.read(shared.key, shared.leader_epoch)
-            begins_at = await self._first_offset(shared)
+            begins_at = written.start_offset
+            if begins_at == NOT_WRITTEN:
+                begins_at = await self._first_offset(shared)
+                await self._write_beginning(shared, written, begins_at)
             if shared.machine.status is Status.INITIALIZING:
                 shared.machine.loaded(written, begins_at)
                 self.counted.load_time.took(asyncio.get_running_loop().time() - began_s)
@@ -131,6 +143,11 @@ class Shares:
         except ValueError as error:
             shared.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         shared.has_news()
+
+    async def _write_beginning(self, shared: Shared, written: Written, begins_at: int) -> None:
+        """Before anything is given away: the next leader would find another one, and leave out what is between."""
+        epochs = Epochs(shared.leader_epoch, written.state_epoch)
+        await self._persister.write(shared.key, epochs, Write(NOT_A_MACHINES, begins_at, 0, ()))
 
     async def _first_offset(self, shared: Shared) -> int:
         """Where a group begins of which nothing is written down yet: share.auto.offset.reset."""
@@ -207,24 +224,27 @@ class Shares:
         """End a session: all that the member has is free. A group without any keeps nothing here."""
         if self.sessions.close(key) is None:
             return
-        if not self.sessions.has_members(key.group_id):
-            self.settings.forget(key.group_id)
-        led = [shared for shared in self._led.values() if shared.key.group_id == key.group_id]
-        self.in_slices(led, partial(self._release, key.member_id))
+        self.in_slices(list(self._of_groups.get(key.group_id, {}).values()), partial(self._release, key))
 
-    def _release(self, member_id: str, some: Sequence[Shared]) -> None:
+    def _release(self, key: SessionKey, some: Sequence[Shared]) -> None:
+        """If the member has begun again meanwhile, what it had runs out: it cannot be told from what it has now."""
         for shared in some:
-            if shared.machine.status is Status.ACTIVE:
-                write = shared.machine.release(member_id)
+            if shared.machine.status is Status.ACTIVE and key not in self.sessions:
+                write = shared.machine.release(key.member_id)
                 if write is not None:
                     self._write(shared, write, nobody)
             self._end_if_idle(shared)
 
     def connection_gone(self, connection_id: int) -> None:
         """Its sessions end."""
-        for key in self.sessions.on_connection(connection_id):
-            self.counted.evictions += 1
-            self.close(key)
+        self.in_slices(self.sessions.on_connection(connection_id), partial(self._evict, connection_id))
+
+    def _evict(self, connection_id: int, keys: Sequence[SessionKey]) -> None:
+        """Those that have not begun again on another connection."""
+        for key in keys:
+            if self.sessions.is_on(key, connection_id):
+                self.counted.evictions += 1
+                self.close(key)
 
     def _end_if_idle(self, shared: Shared) -> None:
         """Who comes next reads what is written, so that must be all."""

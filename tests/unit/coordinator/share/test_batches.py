@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from penstock.coordinator.share import batches
-from penstock.coordinator.share.batches import FEW, StateBatch, added, merged
+from penstock.coordinator.share.batches import StateBatch, merged
 from penstock.coordinator.share.records import SharePartitionKey, ShareState, Update
 
 Said = list[tuple[int, int, int, int]]
@@ -68,15 +68,14 @@ def test_two_lists_are_one(case: tuple[Said, Said, Said, int]) -> None:
 def test_each_offset_has_what_is_said_of_it_with_the_most_weight() -> None:
     random = Random(1)
     for _ in range(300):
-        so_far, new = drawn(random), drawn(random)
+        so_far, new = merged((), drawn(random), -1), drawn(random)
         start_offset = random.choice((-1, 0, 5, 12))
         found = merged(so_far, new, start_offset)
         assert by_offset(found) == {
             offset: said for offset, said in by_offset((*so_far, *new)).items() if offset >= start_offset
         }
-        if len([one for one in (*so_far, *new) if one.last_offset >= start_offset]) > 1:
-            assert not any(a.last_offset + 1 == b.first_offset and said_by(a) == said_by(b) for a, b in pairwise(found))
-            assert all(a.last_offset < b.first_offset for a, b in pairwise(found))
+        assert not any(a.last_offset + 1 == b.first_offset and said_by(a) == said_by(b) for a, b in pairwise(found))
+        assert all(a.last_offset < b.first_offset for a, b in pairwise(found))
 
 
 def drawn(random: Random) -> list[StateBatch]:
@@ -105,22 +104,23 @@ def test_what_is_added_is_put_where_it_belongs() -> None:
         start_offset, so_far = 0, merged((), [one for _ in range(3) for one in drawn(random)], 0)
         for _ in range(5):
             new, start_offset = drawn(random), start_offset + random.randrange(3)
-            found = added(so_far, new, start_offset)
-            assert found == merged(so_far, new, start_offset)
+            found = merged(so_far, new, start_offset)
+            assert found == merged((), [*so_far, *new], start_offset)
             so_far = found
     many = tuple(StateBatch(offset, offset, offset % 2 * 2, 1) for offset in range(2_000))
-    assert added(many, many[:: 2_000 // (FEW + 1)], 7) == many[7:]
+    assert merged(many, many[::95], 7) == many[7:]
 
 
 def test_of_thousands_only_those_are_looked_at_that_something_new_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
     state = ShareState(0, 0, 0, 0, 0, tuple(StateBatch(offset, offset, offset % 2 * 2, 1) for offset in range(2_000)))
     looked_at: list[int] = []
 
-    def counted(so_far: Said, new: Said, start_offset: int) -> object:
-        looked_at.append(len(so_far))
-        return merged(so_far, new, start_offset)  # type: ignore[arg-type]
+    def counted(found: list[StateBatch]) -> list[StateBatch]:
+        looked_at.append(len(found))
+        return swept(found)
 
-    monkeypatch.setattr(batches, "merged", counted)
+    swept = batches._swept
+    monkeypatch.setattr(batches, "_swept", counted)
     update = Update(SharePartitionKey("g", UUID(int=1), 0), 0, 0, 3, 0, (StateBatch(1_000, 1_001, 2, 2),))
     assert len(update.after(state).batches) == 1_996
-    assert looked_at == [4]
+    assert looked_at == [5]

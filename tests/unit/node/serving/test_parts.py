@@ -11,7 +11,7 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving.dispatch import Dispatcher, _heard
-from penstock.node.serving.handler import Handler
+from penstock.node.serving.handler import BROKER_HANDLERS, Handler, load_handlers
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import PART_ITEMS, in_parts, let_go, long_arrays
 from penstock.node.serving.rules import NOTHING
@@ -36,6 +36,24 @@ from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
+)
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from penstock.protocol.messages.write_share_group_state import (
+    PartitionData,
+    PartitionResult,
+    StateBatch,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteStateData,
+    WriteStateResult,
 )
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
@@ -81,6 +99,49 @@ async def test_the_answer_is_that_to_the_whole_request(sizes: tuple[int, ...]) -
     assert max(in_some.parts) <= PART_ITEMS
     assert sum(in_some.parts) == sum(whole.parts)
     assert len(in_some.parts) <= 2 * sum(whole.parts) // PART_ITEMS + 2, "parts are full where they can be"
+
+
+async def test_what_lies_deeper_is_asked_about_once() -> None:
+    """Of one group, and of one topic in it, very many partitions."""
+    asked_about: list[list[int]] = []
+
+    def answer(request: OffsetFetchRequest) -> OffsetFetchResponse:
+        found = []
+        for group in request.groups:
+            topics = []
+            for topic in group.topics or ():
+                asked_about.append(topic.partition_indexes)
+                parts = [OffsetFetchResponsePartitions(partition_index=index) for index in topic.partition_indexes]
+                topics.append(OffsetFetchResponseTopics(name=topic.name, partitions=parts))
+            found.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
+        return OffsetFetchResponse(groups=found)
+
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=list(range(3 * PART_ITEMS)))
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[topic])])
+    whole = answer(request)
+    asked_about.clear()
+    assert await asked(answer, request, (("groups", "groups"),)) == whole
+    assert asked_about == [list(range(begin, begin + PART_ITEMS)) for begin in range(0, 3 * PART_ITEMS, PART_ITEMS)]
+
+
+async def test_what_has_one_answer_is_asked_about_as_a_whole() -> None:
+    seen: list[list[int]] = []
+
+    def answer(request: WriteShareGroupStateRequest) -> WriteShareGroupStateResponse:
+        results = []
+        for topic in request.topics:
+            seen.append([len(it.state_batches) for it in topic.partitions])
+            parts = [PartitionResult(partition=it.partition) for it in topic.partitions]
+            results.append(WriteStateResult(topic_id=topic.topic_id, partitions=parts))
+        return WriteShareGroupStateResponse(results=results)
+
+    partitions = [PartitionData(partition=n, state_batches=[StateBatch()] * 30) for n in range(PART_ITEMS + 2)]
+    request = WriteShareGroupStateRequest(group_id="g", topics=[WriteStateData(partitions=partitions)])
+    whole = answer(request)
+    seen.clear()
+    names = load_handlers(BROKER_HANDLERS)[ApiKey.WRITE_SHARE_GROUP_STATE].parts
+    assert await asked(answer, request, names) == whole
+    assert seen == [[30] * PART_ITEMS, [30] * 2]
 
 
 async def test_a_topic_that_is_named_twice_is_answered_twice() -> None:

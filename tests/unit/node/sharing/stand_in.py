@@ -52,7 +52,7 @@ class StandIn:
         self.held.set()
 
     @property
-    def written(self) -> list[write_share_group_state.PartitionData]:
+    def _writes(self) -> list[write_share_group_state.PartitionData]:
         return [
             partition
             for request in self.asked
@@ -60,6 +60,16 @@ class StandIn:
             for topic in request.topics
             for partition in topic.partitions
         ]
+
+    @property
+    def written(self) -> list[write_share_group_state.PartitionData]:
+        """Of records."""
+        return [it for it in self._writes if it.state_batches]
+
+    @property
+    def begun(self) -> list[write_share_group_state.PartitionData]:
+        """Where a group begins."""
+        return [it for it in self._writes if not it.state_batches]
 
     def handlers(self) -> list[Handler]:
         return [

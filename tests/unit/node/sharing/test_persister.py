@@ -166,3 +166,10 @@ async def test_who_stops_leaves_nothing_behind(asking: Asking) -> None:
     asking.stand_in.held.set()
     with pytest.raises(KafkaError, match="this broker stops"):
         await written
+
+
+async def test_not_too_many_batches_go_together(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BATCHES", 3)
+    await asyncio.gather(*(asking.persister.write(KEY, EPOCHS, write(number)) for number in range(1, 8)))
+    batches = [len(request.topics[0].partitions[0].state_batches) for request in asking.requests]
+    assert batches == [3, 3, 1]

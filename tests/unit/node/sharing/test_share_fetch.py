@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from tests.unit.log.transactions import ended, verified, written
-from tests.unit.node.on_disk import PEER, batch, produce_request
+from tests.unit.node.on_disk import PEER, TOPIC_ID, batch, produce_request
 from tests.unit.node.sharing.member import (
     ACCEPT,
     EARLIEST,
@@ -30,9 +31,11 @@ from penstock.node.serving.access import READ_TOPIC, Authorizer, Right
 from penstock.node.serving.dispatch import Dispatcher
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
+from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_fetch
+from penstock.protocol.records import iterate_batches
 from penstock.protocol.requests.api import ApiKey
 from penstock.sharing.share_partition import Status
 
@@ -122,6 +125,27 @@ async def test_what_cannot_be_said(
         assert not stand_in.written
 
 
+@pytest.mark.parametrize("by_fetch", [True, False])
+async def test_very_much_is_said_in_pieces(tmp_path: Path, by_fetch: bool) -> None:
+    many = 3 * AT_ONCE
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(*[b"x"] * many)
+        ann = Member(node)
+        assert await ann.acquire() == [(0, many - 1, 1)]
+        said = [(at, at, [RELEASE if at % 2 else ACCEPT]) for at in range(many)]
+        if by_fetch:
+            data = await ann.fetch(*said, max_wait_ms=0)
+            assert data is not None
+            assert data.acknowledge_error_code == ErrorCode.NONE
+        else:
+            assert await ann.acknowledge(*said) == ErrorCode.NONE
+        assert stand_in.batches == {at: (0 if at % 2 else 2, 1) for at in range(many)}
+        assert len(stand_in.written) > 1
+        twice = [(at, at, [ACCEPT]) for at in range(many)]
+        assert await ann.acknowledge(*twice) == ErrorCode.INVALID_RECORD_STATE, "one piece that does not hold is told"
+
+
 async def test_locks_are_renewed_by_a_request_that_fetches_nothing(tmp_path: Path) -> None:
     async with sharing_node(tmp_path) as (node, stand_in):
         node.commit(EARLIEST)
@@ -137,6 +161,46 @@ async def test_locks_are_renewed_by_a_request_that_fetches_nothing(tmp_path: Pat
         assert data is not None
         assert (data.acknowledge_error_code, data.acquired_records) == (ErrorCode.NONE, [])
         assert not stand_in.written
+
+
+async def test_large_batches_of_many_partitions_come_one_after_the_other(tmp_path: Path) -> None:
+    """A batch comes as a whole, but not one of each partition."""
+    async with sharing_node(tmp_path, partitions=3) as (node, _):
+        node.commit(EARLIEST)
+        for index in range(3):
+            node.produce(b"x" * 1_000, index=index)
+        ann = Member(node)
+        parts = [share_fetch.FetchPartition(partition_index=index) for index in range(3)]
+        topics = [share_fetch.FetchTopic(topic_id=TOPIC_ID, partitions=parts)]
+        await ann.ask(ann.fetch_request(topics=topics, max_wait_ms=0))
+        led = node.broker.sharing._led
+        await until(lambda: all(it.machine.status is Status.ACTIVE for it in led.values()))
+        brought = []
+        for _ in range(3):
+            answer = await ann.ask(ann.fetch_request(topics=[], max_bytes=900, max_wait_ms=0))
+            brought += [[it.partition_index for it in topic.partitions if it.records] for topic in answer.responses]
+        assert sorted(brought) == [[0], [1], [2]]
+
+
+async def test_no_more_batches_are_looked_at_than_may_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+
+    def iterating(data: bytes) -> Iterator[Any]:
+        for position, header in iterate_batches(data):
+            looked_at.append(header.base_offset)
+            yield position, header
+
+    monkeypatch.setattr("penstock.node.sharing.shared.iterate_batches", iterating)
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST.replace(name="share.partition.max.record.locks", value="100"))
+        node.commit(EARLIEST)
+        for _ in range(300):
+            node.produce(b"x")
+        answer = await Member(node).acquire(max_records=2**31 - 1, batch_size=1)
+        assert answer == [(at, at, 1) for at in range(100)]
+        assert len(looked_at) <= 201
 
 
 async def test_a_topic_that_is_not_there(tmp_path: Path) -> None:

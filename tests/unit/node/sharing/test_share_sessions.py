@@ -12,7 +12,9 @@ from tests.unit.node.sharing.stand_in import sharing_node
 
 from penstock.metadata.records import RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import share_fetch
 from penstock.sharing.sessions import SessionKey
+from penstock.sharing.share_partition import Status
 
 
 async def test_records_are_fetched_accepted_and_gone(tmp_path: Path) -> None:
@@ -56,6 +58,22 @@ async def test_a_connection_that_is_lost_gives_back_what_its_sessions_have(tmp_p
         assert len(node.broker.sharing.sessions) == 0
         assert await bob.acquire() == [(0, 0, 2)]
         assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+async def test_very_many_sessions_of_a_connection_end_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.sharing.shares.AT_ONCE", 1)
+    async with sharing_node(tmp_path) as (node, _):
+        sharing = node.broker.sharing
+        for member_id in ("ann", "bob", "cid"):
+            await Member(node, member_id).fetch(max_wait_ms=0)
+        node.broker.gone.pop(PEER.connection_id)()
+        again = sharing.sessions.open(SessionKey("g", "cid"), PEER.connection_id + 1)
+        await until(lambda: len(sharing.sessions) == 1)
+        assert sharing.sessions.is_open(again), "it has begun again elsewhere"
+        sharing.close(again.key)
+        await until(lambda: not sharing._tasks)
+        assert not sharing._led
+        assert not sharing._of_groups
 
 
 async def test_epochs_of_sessions(tmp_path: Path) -> None:
@@ -110,6 +128,32 @@ async def test_another_leader_is_named_and_gets_what_is_written(tmp_path: Path) 
         assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert await ann.acquire() == [(0, 1, 1)], "nothing was written of the first delivery"
         assert stand_in.fenced_below == 5
+
+
+async def test_where_a_group_began_is_written_before_anything_is_given_away(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        ann = Member(node)
+        waiting = asyncio.ensure_future(ann.fetch())
+        await until(lambda: waits(node))
+        (begun,) = stand_in.begun
+        assert (begun.start_offset, begun.state_epoch) == (0, 5)
+        node.produce(b"a")
+        assert acquired(await waiting) == [(0, 0, 1)]
+        node.commit(change(leader=8, epoch=4))
+        node.commit(change(leader=1, epoch=5))
+        assert await ann.acquire() == [(0, 0, 1)], "to another leader latest is behind what nobody has accepted"
+
+
+async def test_a_beginning_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a")
+        stand_in.refusals.extend([ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH])
+        ann = Member(node)
+        data = await ann.fetch()
+        assert data is not None
+        assert (data.error_code, data.acquired_records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, [])
+        assert await ann.acquire() == [(0, 0, 1)]
 
 
 async def test_a_write_that_is_fenced_ends_it(tmp_path: Path) -> None:
@@ -184,6 +228,50 @@ async def test_a_group_without_sessions_keeps_nothing(tmp_path: Path) -> None:
         node.broker.gone.pop(PEER.connection_id)()
         await until(lambda: not node.broker.sharing._led)
         assert stand_in.batches == {0: (0, 1)}
+
+
+async def test_a_fetch_that_waits_when_its_session_ends_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        waiting = asyncio.ensure_future(ann.fetch())
+        await until(lambda: waits(node))
+        node.broker.sharing.close(SessionKey("g", "ann"))
+        await waiting
+        assert not node.broker.sharing._led
+
+
+async def test_nothing_is_kept_of_a_group_of_which_nothing_was_set(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        settings = node.broker.sharing.settings
+        ann = Member(node)
+        await ann.fetch(max_wait_ms=0)
+        ann.epoch = -1
+        await ann.acknowledge()
+        assert len(settings) == 0
+        node.commit(EARLIEST)
+        assert (settings.of("g").begins, settings.of("h").begins, len(settings)) == ("earliest", "latest", 1)
+
+
+async def test_a_session_that_begins_while_the_former_one_ends_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.node.sharing.shares.AT_ONCE", 1)  # more share partitions are let go in turns
+    async with sharing_node(tmp_path, partitions=2) as (node, _):
+        node.commit(EARLIEST)
+        ann, bob = Member(node), Member(node, "bob")
+        both = [share_fetch.FetchPartition(partition_index=index) for index in range(2)]
+        topics = [share_fetch.FetchTopic(topic_id=TOPIC_ID, partitions=both)]
+        await bob.ask(bob.fetch_request(topics=topics, max_wait_ms=0))
+        await until(lambda: all(it.machine.status is Status.ACTIVE for it in node.broker.sharing._led.values()))
+        node.produce(b"a")
+        assert await ann.acquire(max_wait_ms=0) == [(0, 0, 1)]
+        node.produce(b"b")
+        node.broker.sharing.close(SessionKey("g", "ann"))
+        ann.epoch = 0
+        assert await ann.acquire(max_wait_ms=0) == [(1, 1, 1)]
+        await until(lambda: not node.broker.sharing._tasks)
+        assert await bob.acquire(max_wait_ms=0) == []
+        assert await ann.acknowledge((1, 1, [ACCEPT])) == ErrorCode.NONE
 
 
 async def test_a_topic_that_is_deleted_ends_it(tmp_path: Path) -> None:

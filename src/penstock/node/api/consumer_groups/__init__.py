@@ -44,9 +44,9 @@ def _of_shares(key: ApiKey) -> Callable[..., Any]:
 
 
 def _of_states(key: ApiKey, newest: int) -> Handler:
-    """Between nodes: a share coordinator is asked about what it keeps."""
+    """Between nodes: a share coordinator is asked about what it keeps. What is written of a partition is one thing."""
     rule = (Whole(CLUSTER_ACTION),)
-    return Handler(int(key), 0, newest, _of_shares(key), rule, parts=(("topics", "results"),))
+    return Handler(int(key), 0, newest, _of_shares(key), rule, parts=(("topics.partitions", "results"),))
 
 
 def _share_group(request: Any) -> Iterable[str]:

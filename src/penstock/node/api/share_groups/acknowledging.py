@@ -13,7 +13,7 @@ from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import READ_TOPIC
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.slices import Pace, Slices
 from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.sessions import SessionKey, TopicPartition
@@ -26,17 +26,34 @@ LEADER_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER
 """Errors that tell clients the leader."""
 
 
-Named = tuple[TopicPartition, Any]
-"""A partition that a request names, and what it says of it."""
+Named = tuple[TopicPartition, Sequence[Any]]
+"""A partition that a request names, and the batches of what it says of it; if these are many, some of them."""
 
 
 def named_in(topics: Iterable[Any]) -> Iterator[Named]:
-    return ((TopicPartition(topic.topic_id, it.partition_index), it) for topic in topics for it in topic.partitions)
+    for topic in topics:
+        for it in topic.partitions:
+            place, batches = TopicPartition(topic.topic_id, it.partition_index), it.acknowledgement_batches
+            yield place, batches[:AT_ONCE]
+            for begin in range(AT_ONCE, len(batches), AT_ONCE):
+                yield place, batches[begin : begin + AT_ONCE]
 
 
 def is_wide(topics: Iterable[Any]) -> bool:
-    """Whether a request names so many that they are taken in slices."""
-    return sum(len(topic.partitions) for topic in topics) > AT_ONCE
+    """Whether a request names or says so much that it is taken in slices."""
+    pace = Pace(AT_ONCE + 1)
+    return any(pace.is_due(max(len(batches), 1)) for _, batches in named_in(topics))
+
+
+async def name_in_slices(slices: Slices, topics: Iterable[Any], do: Callable[[Sequence[Named]], object]) -> None:
+    some, pace = list[Named](), Pace(AT_ONCE)
+    for named in named_in(topics):
+        some.append(named)
+        if pace.is_due(1 + len(named[1])):
+            await slices.each(some, len(some), do)
+            some = []
+    if some:
+        await slices.each(some, len(some), do)
 
 
 async def in_slices(slices: Slices, things: Iterator[T], do: Callable[[Sequence[T]], object]) -> None:
@@ -75,7 +92,10 @@ class Readable:
 
 
 class Acknowledging:
-    """`refused` says what each partition's acknowledgements met, None where they hold, once `settled` is done."""
+    """`refused` says what each partition's acknowledgements met, None where they hold, once `settled` is done.
+
+    Of one partition all hold, or none; where these are more than `AT_ONCE` batches, of so many of them.
+    """
 
     def __init__(self, broker: Broker, context: RequestContext, key: SessionKey, *, is_renewal: bool) -> None:
         self.refused: dict[TopicPartition, KafkaError | None] = {}
@@ -89,9 +109,9 @@ class Acknowledging:
 
     def say(self, some: Iterable[Named]) -> None:
         """What a request says of some partitions, if anything."""
-        for place, it in some:
-            if it.acknowledgement_batches:
-                self._say(place, it.acknowledgement_batches)
+        for place, batches in some:
+            if batches:
+                self._say(place, batches)
 
     def _say(self, place: TopicPartition, batches: Iterable[Any]) -> None:
         refusal = self._readable.refusal(place) or self._why_not(batches)
@@ -121,7 +141,7 @@ class Acknowledging:
         return None
 
     def _answered(self, place: TopicPartition, error: KafkaError | None) -> None:
-        self.refused[place] = error
+        self.refused[place] = error or self.refused.get(place)
         self._missing -= 1
         if not self._missing and self._settled is not None and not self._settled.done():
             self._settled.set_result(None)

@@ -15,6 +15,7 @@ from penstock.node.api.share_groups.acknowledging import (
     check_asker,
     in_slices,
     is_wide,
+    name_in_slices,
     named_in,
 )
 from penstock.node.roles.broker import Broker
@@ -61,7 +62,7 @@ def _end(broker: Broker, key: SessionKey, epoch: int) -> None:
 async def _answer_wide(
     broker: Broker, context: RequestContext, request: ShareAcknowledgeRequest, saying: Acknowledging
 ) -> ShareAcknowledgeResponse:
-    await in_slices(broker.slices, named_in(request.topics), saying.say)
+    await name_in_slices(broker.slices, request.topics, saying.say)
     _end(broker, saying.key, request.share_session_epoch)
     await saying.settled()
     telling = _telling(broker)

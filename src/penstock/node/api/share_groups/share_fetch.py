@@ -24,6 +24,7 @@ from penstock.node.api.share_groups.acknowledging import (
     check_asker,
     in_slices,
     is_wide,
+    name_in_slices,
     named_in,
 )
 from penstock.node.roles.broker import Broker
@@ -72,9 +73,7 @@ async def _later(refused: ShareFetchResponse, max_wait_ms: int) -> ShareFetchRes
 
 def _check(request: ShareFetchRequest, version: int) -> None:
     """KafkaError INVALID_REQUEST."""
-    if request.share_session_epoch == FIRST_EPOCH and any(
-        it.acknowledgement_batches for _, it in named_in(request.topics)
-    ):
+    if request.share_session_epoch == FIRST_EPOCH and any(batches for _, batches in named_in(request.topics)):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing can be acknowledged in the first request of a session")
     if request.share_acquire_mode not in (0, RECORD_LIMIT):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown acquire mode {request.share_acquire_mode}")
@@ -117,7 +116,8 @@ class _Asked:
 
     def answer(self) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
         request = self._request
-        if is_wide(request.topics) or is_wide(request.forgotten_topics_data) or len(self._session.partitions) > AT_ONCE:
+        is_large = sum(len(topic.partitions) for topic in request.forgotten_topics_data) > AT_ONCE
+        if is_large or is_wide(request.topics) or len(self._session.partitions) > AT_ONCE:
             return self._answer_wide()
         self._name(named_in(request.topics))
         self._forget()
@@ -136,7 +136,7 @@ class _Asked:
 
     async def _answer_wide(self) -> ShareFetchResponse:
         slices = self._broker.slices
-        await in_slices(slices, named_in(self._request.topics), self._name)
+        await name_in_slices(slices, self._request.topics, self._name)
         self._forget()
         fetch = self._begin()
         if fetch is not None and not self._refused:
@@ -151,13 +151,16 @@ class _Asked:
         named = list(some)
         if not self._is_final:
             for place, _ in named:
-                self._session.partitions.setdefault(place, True)
+                try:
+                    self._broker.sharing.sessions.remember(self._session, place)
+                except KafkaError as error:
+                    self._refused[place] = error
         self._saying.say(named)
 
     def _forget(self) -> None:
         for topic in self._request.forgotten_topics_data:
             for index in topic.partitions:
-                self._session.partitions.pop(TopicPartition(topic.topic_id, index), None)
+                self._broker.sharing.sessions.forget(self._session, TopicPartition(topic.topic_id, index))
 
     def _begin(self) -> ShareFetch | None:
         fetch = self._fetch()
