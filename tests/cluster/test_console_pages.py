@@ -25,8 +25,8 @@ from penstock.testing import Cluster
 
 FOLDER = Path(sys.prefix) / "browser"
 CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
-HOSTILE = '<img src=x onerror="document.title=1">\u202egnp.exe\x07'
-SHOWN = '<img src=x onerror="document.title=1">\\u{202e}gnp.exe\\u{7}'
+HOSTILE = '<img src=x onerror="document.title=1">\u202e\u3164gnp.exe\x07'
+SHOWN = '<img src=x onerror="document.title=1">\\u{202e}\\u{3164}gnp.exe\\u{7}'
 ANSWERED_MS = 40_000
 """How long a page may take on a busy machine."""
 
@@ -217,6 +217,16 @@ def test_names_stay_text_and_what_is_not_seen_is_shown(home: Page, url: str) -> 
     expect(shown.locator("dt").last).to_have_text(SHOWN)
     expect(home.locator("main img, main b")).to_have_count(0)
     assert home.title() != "1"
+    expect(shown.get_by_role("button", name="Send it again")).to_have_count(0)  # a form of lines has no such header
+
+
+def test_a_name_that_nobody_can_type_is_typed_as_it_is_shown(home: Page) -> None:
+    home.get_by_role("link", name=SHOWN).click()
+    home.get_by_role("button", name="Delete").click()
+    home.get_by_role("dialog").get_by_role("textbox").fill(SHOWN)
+    home.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(home.get_by_role("heading", name="Groups")).to_be_visible()
+    expect(table(home, "Groups").get_by_role("link", name=SHOWN)).to_have_count(0)
 
 
 # Keyboard, colours, width

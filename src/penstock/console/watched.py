@@ -23,6 +23,8 @@ from penstock.protocol.requests.own_apis import BalanceAction
 
 SIZES_S: Final = 10.0
 """Sizes of logs are looked up no more often."""
+FIRST_PARTITIONS: Final = 2_000
+"""Those of topics that are shown before all are known."""
 METRICS_S: Final = 2.0
 """A broker that tells nothing for so long is silent."""
 GROUPS_AT_ONCE: Final = 16
@@ -51,6 +53,8 @@ class WatchedCluster:
         self.bootstrap_servers = bootstrap_servers
         self.settings = settings
         self.admin = Admin(bootstrap_servers, settings)
+        self._of_all = Admin(bootstrap_servers, settings)
+        """Asks for all topics: other questions need not wait behind a large answer on the same connection."""
         self.looks = Looks(time.monotonic)
         self.counts = Samples()
         """Of `COUNTED`, by `count_name`."""
@@ -60,6 +64,7 @@ class WatchedCluster:
     async def close(self) -> None:
         await self.looks.close()
         await self.admin.cluster.close()
+        await self._of_all.cluster.close()
 
     async def brokers(self) -> ClusterDescription:
         return await self.looks.at("brokers", self._brokers)
@@ -101,8 +106,24 @@ class WatchedCluster:
         """All of them."""
         return await self.looks.at("topics", self._topics)
 
+    async def topics_soon(self) -> Mapping[str, TopicMetadata] | None:
+        """All of them; None while they are not known yet."""
+        return await self.looks.soon("topics", self._topics)
+
     async def _topics(self) -> Mapping[str, TopicMetadata]:
-        return (await self.admin.cluster.retrying(self.admin.cluster.refresh)).topics
+        return (await self._of_all.cluster.retrying(self._of_all.cluster.refresh)).topics
+
+    async def first_topics(self) -> tuple[Mapping[str, TopicMetadata], bool]:
+        """All topics, or where they take long the first ones by their names; and whether that is all."""
+        if not self.looks.knows("topics"):
+            with suppress(*REFUSALS):
+                found, is_all = await self.looks.at("first topics", self._first_topics)
+                if is_all or await self.topics_soon() is None:
+                    return {topic.name: topic for topic in found}, is_all
+        return await self.topics(), True
+
+    async def _first_topics(self) -> tuple[Sequence[TopicMetadata], bool]:
+        return await self.admin.cluster.retrying(lambda: self.admin.topics.first(FIRST_PARTITIONS))
 
     async def topic(self, name: str) -> TopicMetadata:
         """A KafkaError if there is none."""

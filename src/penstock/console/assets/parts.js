@@ -1,6 +1,6 @@
 // Parts of pages: tables, charts, forms for changes.
 
-import { html, pathOf, post, session, useEffect, useRef, useState } from "./core.js";
+import { html, pathOf, post, session, show, useEffect, useRef, useState } from "./core.js";
 
 export const Page = ({ title, about, actions, children }) => {
   const head = useRef();
@@ -184,7 +184,7 @@ export const Change = ({ label, title, action, fixed, fields = [], warning, onDo
     setBusy(true);
     setProblem(null);
     try {
-      const { done } = await post("/api/change", { ...parsed(asked(), fields), typed });
+      const { done } = await post("/api/change", { ...parsed(asked(), fields), typed: confirms ? preview.type : typed });
       dialog.current.close();
       say(done);
       onDone?.();
@@ -196,6 +196,8 @@ export const Change = ({ label, title, action, fixed, fields = [], warning, onDo
   };
   if (session.read_only) return null;
   const danger = preview?.dangerous;
+  // A name may have characters that nobody can type: as they are shown will do.
+  const confirms = danger && (typed === preview.type || typed === show(preview.type));
   return html`<button class=${quiet ? "quiet" : ""} onClick=${open}>${label}</button>
     <dialog ref=${dialog} aria-label=${title}>
       <form onSubmit=${apply}>
@@ -212,7 +214,7 @@ export const Change = ({ label, title, action, fixed, fields = [], warning, onDo
         ${problem && html`<p class="fault" role="alert">${problem}</p>`}
         <div class="actions">
           <button type="button" class="quiet" onClick=${() => dialog.current.close()}>Cancel</button>
-          <button class=${danger ? "danger" : "main"} disabled=${busy || !preview || (danger && typed !== preview.type)}>${label}</button>
+          <button class=${danger ? "danger" : "main"} disabled=${busy || !preview || (danger && !confirms)}>${label}</button>
         </div>
       </form>
     </dialog>`;

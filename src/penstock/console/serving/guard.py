@@ -72,7 +72,10 @@ class Guard:
             )
         origin = request.headers.get("Origin")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-            raise ConsoleError(HTTPStatus.FORBIDDEN, "pages of other origins may not ask")
+            raise ConsoleError(
+                HTTPStatus.FORBIDDEN,
+                "pages of other origins may not ask; a proxy has to pass on the Host that it was asked for",
+            )
         is_link = request.headers.get("Sec-Fetch-Mode") == "navigate" and not request.path.startswith("/api/")
         if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not is_link:
             raise ConsoleError(HTTPStatus.FORBIDDEN, "pages of other sites may not ask")
@@ -81,7 +84,7 @@ class Guard:
         """Whether our own page asks for a change. ConsoleError."""
         if request.content_type != "application/json":
             raise ConsoleError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is application/json")
-        if not hmac.compare_digest(request.headers.get(TOKEN, "").encode(), self.token.encode()):
+        if not hmac.compare_digest(request.headers.get(TOKEN, "").encode(errors="replace"), self.token.encode()):
             raise ConsoleError(HTTPStatus.FORBIDDEN, "the token of this page is not right: load the page again")
 
     def who(self, request: web.Request) -> str | None:
