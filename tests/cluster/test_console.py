@@ -13,8 +13,9 @@ from aiohttp.test_utils import TestServer
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
+from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
-from penstock.client.settings import ClientSettings
+from penstock.client.settings import ClientSettings, ConsumerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.console.serving.assets import FOLDER
 from penstock.console.serving.guard import TOKEN
@@ -116,6 +117,30 @@ async def test_records_from_a_place(cluster: Cluster, browser: Browser, query: s
     found = await browser.get(f"/api/records?topic=read-{abs(hash(query))}&{query}")
     assert [row["offset"] for row in found["records"]] == offsets
     assert found["whole"]
+
+
+async def test_why_a_group_rebalanced(cluster: Cluster, browser: Browser) -> None:
+    await fill(cluster, "watched", 2)
+    settings = ConsumerSettings(group_id="watchers", auto_offset_reset="earliest")
+    async with Consumer(cluster.bootstrap_servers, settings) as consumer:
+        await consumer.subscribe(["watched"])
+        async with asyncio.timeout(20):
+            while not await consumer.poll(200):
+                pass
+    rebalances = (await browser.get("/api/group?name=watchers"))["rebalances"]
+    assert "left" in rebalances[0]["why"]
+    assert "joined" in rebalances[-1]["why"]
+    assert (rebalances[-1]["members"], rebalances[-1]["moved"]) == (1, 2)
+
+
+async def test_a_share_group_is_shown_with_what_is_still_to_be_delivered(cluster: Cluster, browser: Browser) -> None:
+    await fill(cluster, "shared-out", 20)
+    async with Admin(cluster.bootstrap_servers) as admin:
+        await admin.share_groups.set_offsets("workers", {TopicPartition("shared-out", 0): OffsetAndMetadata(4)})
+    group = await browser.get("/api/group?name=workers")
+    assert [(row["partition"], row["committed"], row["lag"]) for row in group["offsets"]] == [(0, "4", "6")]
+    (row,) = (await browser.get("/api/groups?q=workers&sort=lag"))["groups"]
+    assert (row["type"], row["lag"]) == ("share", "6")
 
 
 async def test_a_large_value_comes_cut_whole_and_as_a_file(cluster: Cluster, browser: Browser) -> None:

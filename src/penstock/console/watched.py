@@ -8,9 +8,11 @@ from typing import Final
 
 from penstock.client.admin import Admin, ClusterDescription, LogDirDescription
 from penstock.client.admin.configs import ConfigEntry, ResourceType
-from penstock.client.admin.groups import GroupDescription, GroupListing
+from penstock.client.admin.group_history import GroupHistory
+from penstock.client.admin.groups import SHARE, GroupDescription, GroupListing
 from penstock.client.admin.partitions import Balance, Reassignment
 from penstock.client.admin.quorum import QuorumInfo
+from penstock.client.admin.share_groups import SharePosition
 from penstock.client.admin.storage_groups import StorageGroup
 from penstock.client.errors import ClientError, UnsupportedByBrokerError
 from penstock.client.metadata import TopicMetadata
@@ -168,6 +170,18 @@ class WatchedCluster:
     async def group(self, name: str) -> GroupDescription:
         return await self.looks.at(("group", name), lambda: self.admin.groups.describe(name))
 
+    async def history(self, name: str) -> GroupHistory | None:
+        """None where the brokers do not tell."""
+        return await self.looks.at(("history", name), lambda: self._history(name))
+
+    async def _history(self, name: str) -> GroupHistory | None:
+        with suppress(KafkaError, UnsupportedByBrokerError):
+            return await self.admin.groups.history(name)
+        return None
+
+    async def share_positions(self, name: str) -> Mapping[TopicPartition, SharePosition]:
+        return await self.looks.at(("share positions", name), lambda: self.admin.share_groups.offsets(name))
+
     async def committed(self, name: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         return await self.looks.at(("committed", name), lambda: self.admin.groups.offsets(name))
 
@@ -180,7 +194,8 @@ class WatchedCluster:
         return await self.looks.soon("lags", self._lags) or {}
 
     async def _lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
-        names = [row.group_id for row in await self.groups()][:MAX_GROUPS]
+        listings = (await self.groups())[:MAX_GROUPS]
+        names = [row.group_id for row in listings if row.type != SHARE]
         positions: dict[str, Mapping[TopicPartition, OffsetAndMetadata]] = {}
         for start in range(0, len(names), GROUPS_AT_ONCE):
             part = names[start : start + GROUPS_AT_ONCE]
@@ -194,6 +209,10 @@ class WatchedCluster:
             name: {one: max(ends[one].offset - row.offset, 0) for one, row in rows.items() if one in ends}
             for name, rows in positions.items()
         }
+        for name in [row.group_id for row in listings if row.type == SHARE]:
+            with suppress(*REFUSALS):
+                found_lags = (await self.share_positions(name)).items()
+                lags[name] = {place: one.lag for place, one in found_lags if one.lag is not None}
         self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in lags.items()})
         return lags
 

@@ -1,6 +1,6 @@
 // Groups, and one group: who reads what, and how far behind.
 
-import { count, html, pathOf, replace, to, useView } from "./core.js";
+import { count, html, pathOf, replace, time, to, useView } from "./core.js";
 import { Card, Change, Chart, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 
 const LIMIT = 100;
@@ -38,6 +38,7 @@ export const Group = ({ query }) => {
   const actions =
     it &&
     html`${topics.length > 0 &&
+      it.protocol !== "share" &&
       html`<${Change}
         label="Reset offsets"
         title="Reset offsets"
@@ -80,6 +81,27 @@ export const Group = ({ query }) => {
             ]}
             ...${{ rows: it.members, rowKey: (row) => row.id }}
         /><//>
+        ${it.rebalances &&
+        html`<${Card} title="Why it rebalanced" note="the newest first" wide>
+          ${it.awaited.map(
+            (one) =>
+              html`<p class="warning" key=${one.member}>Waits for ${one.member} ${one.what}${one.since && `, since ${time(one.since)}`}${one.until && `; it is out at ${time(one.until)}`}.</p>`,
+          )}
+          <${Table}
+            label="Why it rebalanced"
+            empty="Nobody has come or gone."
+            columns=${[
+              { id: "epoch", label: "Epoch", number: true, cell: (row) => row.epoch },
+              { id: "began", label: "Began", cell: (row) => time(row.began) },
+              { id: "took", label: "Took", number: true, cell: (row) => (row.took_ms === null ? "not over" : `${count(row.took_ms)} ms`) },
+              { id: "members", label: "Members", number: true, cell: (row) => count(row.members) },
+              { id: "moved", label: "Moved", number: true, cell: (row) => count(row.moved) },
+              { id: "why", label: "Why", cell: (row) => row.why || "–" },
+              { id: "slowest", label: "Slowest", cell: (row) => (row.slowest ? html`<small>${row.slowest}</small> ${count(row.slowest_ms)} ms` : "–") },
+            ]}
+            ...${{ rows: it.rebalances, rowKey: (row) => row.number }}
+          />
+        <//>`}
         <${Card} title="Offsets" note="the furthest behind first" wide
           ><${Table}
             label="Offsets"
