@@ -13,7 +13,7 @@ SEED   ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted docs kcat browser clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted site dist container docs kcat browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,7 @@ format: $(STAMP) ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 
 soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group soak
 	$(BIN)/python -m pytest -q -m soak tests
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q -m hypothesis tests
 	$(BIN)/python -m tests.simulation.soak $(MINUTES)
@@ -78,6 +79,18 @@ mutants: $(STAMP) ## plant some hundred bugs for MINUTES minutes and list those 
 planted: $(STAMP) ## plant the bugs of tests/planted, each of which its tests and kept seeds must notice
 	$(BIN)/python -m tools.planted
 
+site: $(STAMP) ## write the pages as HTML, with a search, into site/
+	@$(BIN)/python -m tools.site
+
+dist: $(STAMP) site ## build the source distribution and, out of it, the wheel, in dist/, and have twine check them
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dist
+	rm -rf dist build
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
+container: $(STAMP) ## carry out the steps of the Containerfile without Docker, and run three nodes as compose.yaml says (root, debootstrap; after make dist)
+	nice -n 10 $(BIN)/python -m tools.try_container
+
 docs: $(STAMP) ## generate the pages that are derived from the code
 	$(BIN)/python tools/generate_docs.py
 
@@ -88,4 +101,4 @@ browser: $(STAMP) # a Chromium without a screen, in which the console is tested;
 	@$(BIN)/python -m tools.browser $(BROWSER)
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build penstock-data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist site penstock-data

@@ -11,7 +11,10 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 MEASURED: dict[str, dict[str, str]] = {
-    "penstock/cli/main.py": {"penstock.cli.terminal.lines": "3; the help needs no module but this one"},
+    "penstock/cli/main.py": {
+        "penstock.cli.terminal.lines": "3; the help needs no module but this one",
+        "penstock.cli.terminal.shipped": "5; only --version needs it",
+    },
     "penstock/cli/metadata_shell/metadata_shell.py": {"readline": "not on every system, and it takes the terminal"},
     "penstock/cli/terminal/output.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich", "rich.table"), "20 together; most commands print lines"
@@ -48,6 +51,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/start.py": {
         "penstock.cli.nodes.start_console": "0.2; as the next",
         "penstock.cli.nodes.start_worker": "0.2; each module of a single node counts, and few have a worker",
+        "penstock.cli.nodes.service_manager": "0.2; each module of a single node counts, and few are a service",
         "penstock.cli.nodes.start_nodes": "40; only for several nodes, which are processes of their own",
         "penstock.node.assembly.start": "208; not for several nodes, nor for a wrong option",
     },
@@ -163,6 +167,10 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/node/assembly/broker_start.py": {
         "penstock.node.telemetry.receiver": "2; most nodes take no metrics of clients",
+    },
+    "penstock/node/assembly/monitoring.py": {
+        "penstock.node.monitoring.otlp": "1; few nodes push to a collector",
+        "penstock.node.monitoring.push": "15, for the standard library's HTTP and OpenSSL come with it",
     },
     "penstock/node/assembly/start.py": {
         "penstock.node.assembly.monitoring": "9; most nodes tell nothing over HTTP",

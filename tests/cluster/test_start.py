@@ -37,11 +37,16 @@ def only_error(directory: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_without_a_file_it_says_where_it_is_and_stops_cleanly(tmp_path: Path, number: int) -> None:
-    with started(tmp_path, *ANY_PORT) as node:
-        assert connects(node.port)
-        assert node.value("data in") == str(tmp_path / "penstock-data")
-        assert node.value("to stop") == f"Ctrl-C, or kill {node.process.pid}"
-        assert node.ends_after(number) == (0, "stopping\nstopped\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        with started(tmp_path, *ANY_PORT, more={"NOTIFY_SOCKET": str(tmp_path / "notify")}) as node:
+            assert manager.recv(100) == b"READY=1"
+            assert connects(node.port)
+            assert node.value("data in") == str(tmp_path / "penstock-data")
+            assert node.value("to stop") == f"Ctrl-C, or kill {node.process.pid}"
+            assert node.ends_after(number) == (0, "stopping\nstopped\n")
+        assert manager.recv(100) == b"STOPPING=1"
     assert (tmp_path / "penstock-data" / "meta.properties").is_file()
     assert (tmp_path / "penstock-data" / ".kafka_cleanshutdown").is_file()
 

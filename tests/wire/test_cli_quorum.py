@@ -236,9 +236,8 @@ def test_the_features(reach: tuple[str, str]) -> None:
     features = "eligible.leader.replicas group kraft metadata share transaction"
     names = [f"{name}.version" for name in features.split()]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
-    assert lines[3].split("\t")[1:4] == [
-        "SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2",
-    ]  # fmt: skip
+    levels = ["SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2"]
+    assert lines[3].split("\t")[1:4] == levels
     document = json.loads(penstock("features", "describe", *reach, "--json").stdout)
     assert document["features"][3]["finalized_level"] == 33
     assert penstock("features", *reach, "describe", "--node-id", "3").stdout.splitlines() == lines
@@ -247,8 +246,9 @@ def test_the_features(reach: tuple[str, str]) -> None:
     for text, level in (("33", 33), ("4.4-IV2", 33), ("4.4", 33)):
         done = penstock("features", *reach, "upgrade", "--metadata", text, "--dry-run").stdout
         assert done == f"metadata.version can be upgraded to {level}.\n"
-    done = penstock("features", *reach, "upgrade", "--release-version", "4.4", "--dry-run").stdout
-    assert done == (
+    asked = penstock("features", *reach, "upgrade", "--release-version", "4.4", "--dry-run")
+    assert "before going back" in asked.stderr
+    assert asked.stdout == (
         "eligible.leader.replicas.version can be upgraded to 1.\ngroup.version can be upgraded to 1.\n"
         "metadata.version can be upgraded to 33.\nshare.version can be upgraded to 1.\n"
         "transaction.version can be upgraded to 2.\n"

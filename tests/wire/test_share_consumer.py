@@ -1,4 +1,4 @@
-"""Our consumer of share groups against a node: records are shared out, come again when released, and go when rejected."""
+"""Our consumer of share groups against a node: records are shared out, come again when released, go when rejected."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "dump-log": ("dump.dump_log", "print what is in a segment file"),
     "e2e-latency": ("measuring.e2e_latency", "measure how long a record takes from its producer to its consumer"),
     "features": ("cluster.features", "show and change the levels of features"),
+    "files": ("files", "list and copy what comes along: dashboards, alerts, manifests, these pages"),
     "groups": ("groups.groups", "list, describe, reset and delete consumer and share groups"),
     "leader-election": ("replicas.leader_election", "elect leaders of partitions"),
     "leaders": ("replicas.leaders", "plan, compare and balance who leads which partition"),
@@ -89,7 +90,24 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
+def _tell_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        from penstock.cli.terminal.lines import say
+        from penstock.cli.terminal.shipped import commit
+
+        made_of = commit()
+        say(f"penstock {__version__}" + (f" (commit {made_of})" if made_of else ""))
+        context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(__version__, message="penstock %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_version,
+    help="Show the version, and the commit that it was made of, and exit.",
+)
 def main() -> None:
     """A distributed log and message queue that speaks the Kafka protocol."""

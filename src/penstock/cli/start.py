@@ -35,6 +35,8 @@ WORKER_S = 30
 """The time that a worker beside the node gets to end."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NOTIFY_SOCKET = "NOTIFY_SOCKET"
+"""The variable that is set where systemd waits until the node is ready."""
 
 
 @click.command(short_help="start a node")
@@ -148,9 +150,11 @@ async def _run(config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, in
     keep_for_good()
     _announce(config, node)
     others = _start_beside(node, beside)
+    _tell_service_manager(is_ready=True)
     await _first_of(node.failed, stop)
     for number in STOP_SIGNALS:  # a second signal does not wait
         loop.remove_signal_handler(number)
+    _tell_service_manager(is_ready=False)
     with suppress(OSError):  # the reader may be gone, and the node has to stop all the same
         say("stopping")
     for task in others:
@@ -176,6 +180,14 @@ def _start_beside(node: "RunningNode", ports: Mapping[str, int]) -> list[asyncio
 
         tasks.append(asyncio.create_task(run_beside(reachable(endpoint.host, endpoint.port), ports["console"])))
     return tasks
+
+
+def _tell_service_manager(*, is_ready: bool) -> None:
+    address = os.environ.get(NOTIFY_SOCKET)
+    if address:
+        from penstock.cli.nodes.service_manager import READY, STOPPING, tell
+
+        tell(address, READY if is_ready else STOPPING)
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

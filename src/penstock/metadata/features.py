@@ -38,7 +38,7 @@ GROUP_VERSION: Final = "group.version"
 """Whether there are groups of the consumer protocol (1, KIP-848)."""
 
 SHARE_VERSION: Final = "share.version"
-"""Whether there are share groups (1, KIP-932)."""
+"""Whether there are share groups (1, KIP-932). With 2 Kafka has dead letters as well (KIP-1191), which are not here."""
 
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
@@ -46,7 +46,7 @@ SUPPORTED_FEATURES: Final = {
     ELIGIBLE_LEADER_REPLICAS: Feature(0, 1),
     TRANSACTION_VERSION: Feature(0, 2),
     GROUP_VERSION: Feature(0, 1),
-    SHARE_VERSION: Feature(0, 1),
+    SHARE_VERSION: Feature(0, 2),
 }
 
 

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -6,6 +7,7 @@ from click.testing import CliRunner
 
 from penstock import __version__
 from penstock.cli.main import COMMANDS, main
+from penstock.cli.terminal.shipped import commit
 
 PROBE = """
 import sys
@@ -35,7 +37,14 @@ def test_the_help_imports_no_command() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     result = CliRunner().invoke(main, ["--version"], prog_name="penstock")
-    assert result.output == f"penstock {__version__}\n"
+    assert result.output.split()[:2] == ["penstock", __version__]
+
+
+def test_the_version_in_a_checkout_names_the_commit() -> None:
+    made_of = commit()
+    assert made_of is None or re.fullmatch(r"[0-9a-f]{12,}(-dirty)?", made_of)
+    said = CliRunner().invoke(main, ["--version"], prog_name="penstock").output
+    assert said == f"penstock {__version__}" + (f" (commit {made_of})\n" if made_of else "\n")
 
 
 @pytest.mark.parametrize("arguments", [["topcs"], ["--colour"]])

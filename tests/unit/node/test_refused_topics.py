@@ -27,7 +27,7 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
+from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey, api_of
 
 TOPIC_ID = UUID(int=0xABC)
 PARTITIONS = 2
@@ -158,6 +158,8 @@ IN_THE_METADATA = frozenset(
         ApiKey.TXN_OFFSET_COMMIT,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.DESCRIBE_QUORUM,
+        OwnApiKey.COMMITTED_POSITIONS,
+        OwnApiKey.DESCRIBE_HOLDERS,
     )
 )
 """What shows a topic that is there, deletes it, notes what groups and transactions say of it, means the log, or is not

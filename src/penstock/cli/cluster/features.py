@@ -17,11 +17,25 @@ from penstock.cli.terminal.output import joined, print_lines
 from penstock.cli.terminal.session import NodeServers, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.features import FeatureDescription, UpgradeType
-from penstock.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
+from penstock.metadata.features import (
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    TRANSACTION_VERSION,
+)
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
 
 UNKNOWN: Final = -1
+WAY_BACK: Final = {
+    GROUP_VERSION: "A release without this feature serves no group of the consumer protocol, and none that shares a "
+    "partition with one: delete those groups and lower the level before going back to it.",
+    KRAFT_VERSION: "There is no way back.",
+    TRANSACTION_VERSION: "A release without this feature reads what was aborted, too: go back to it only while nobody "
+    "has used transactions.",
+}
+"""What who raises a level should know before."""
 DRY_RUN: Final = option("Ask whether it could be done.")
 UNSAFE: Final = option("Even if metadata may be lost.")
 
@@ -140,3 +154,5 @@ def _update(operation: str, session: NodeSession, levels: dict[str, int], kind: 
     for name, level in sorted(levels.items()):
         done = "disabled" if operation == "disable" else f"{operation}d to {level}"
         say(f"{name} {'can be' if dry_run else 'was'} {done}.")
+        if operation == "upgrade" and name in WAY_BACK:
+            say(WAY_BACK[name], err=True)

@@ -148,6 +148,11 @@ penstock.metrics.level string topics topics/partitions fixed medium
     | What is told of partitions: those that are not well and the rest by topic, or each. A key of Penstock's own.
 penstock.metrics.max.topics int 1000 1.. fixed medium
     | So many topics are counted each by itself; those that come later share the name other. A key of Penstock's own.
+penstock.otlp.endpoint string null * fixed medium
+    | Where this node pushes its figures by OpenTelemetry's protocol over HTTP, such as http://collector:4318; off
+    | without it. A key of Penstock's own.
+penstock.otlp.interval.ms long 60000 1000.. fixed low
+    | How often it does that; less often while it fails. A key of Penstock's own.
 metric.reporters list org.apache.kafka.common.metrics.JmxReporter * cluster low | Classes that report metrics.
 metrics.num.samples int 2 1.. fixed low | Samples kept for a metric.
 metrics.recording.level string INFO * fixed low | Which metrics are kept.

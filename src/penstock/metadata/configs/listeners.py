@@ -13,6 +13,7 @@ WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL")
 FORM = "name://host:port, with commas between several"
 
 METRICS_KEY: Final = "penstock.metrics.listener"
+OTLP_KEY: Final = "penstock.otlp.endpoint"
 METRICS_LISTENER: Final = "METRICS"
 """Its name among the listeners that a node binds; clients never hear it."""
 LOOPBACK: Final = "127.0.0.1"
@@ -85,3 +86,13 @@ def parse_metrics_listener(text: str | None) -> Address | None:
     if address is None:
         raise ConfigError(METRICS_KEY, text, "host:port, or :port for this machine alone")
     return Address(address.host or LOOPBACK, address.port)
+
+
+def parse_otlp_endpoint(text: str | None) -> str | None:
+    """None for none. Raises ConfigError."""
+    if not text or not text.strip():
+        return None
+    scheme, separator, rest = text.strip().partition("://")
+    if scheme not in ("http", "https") or not separator or not rest.partition("/")[0]:
+        raise ConfigError(OTLP_KEY, text, "http://host:port or https://host:port; a path, if it is not /v1/metrics")
+    return text.strip()

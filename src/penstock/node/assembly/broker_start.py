@@ -262,7 +262,7 @@ class _Neighbours:
 
 def _telemetry(node: NodeContext) -> TelemetryReceiver | None:
     """Where the node tells its figures, it tells those of clients as well."""
-    if node.config.metrics_address is None:
+    if node.config.metrics_address is None and node.config.otlp_endpoint is None:
         return None
     from penstock.node.telemetry.receiver import TelemetryReceiver
 

@@ -9,10 +9,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock import __version__
+from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.listeners import PARTITIONS_LEVEL
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.distribution import Distribution
@@ -31,9 +33,11 @@ from penstock.protocol.requests.api import ApiKey, api_of
 if TYPE_CHECKING:
     from penstock.node.assembly.broker_start import BrokerParts
     from penstock.node.assembly.quorum_start import QuorumParts
+    from penstock.node.monitoring.push import Pushing
     from penstock.node.serving.server import BoundListener
 
 PACKED: Final = "gzip"
+NS_PER_MS: Final = 1_000_000
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +53,8 @@ class Survey(Protocol):
 class Monitoring:
     """Making it starts nothing. A node that becomes a broker says so with `serves`."""
 
-    def __init__(self, parts: QuorumParts, listener: BoundListener) -> None:
+    def __init__(self, parts: QuorumParts, listener: BoundListener | None) -> None:
+        """Without a listener figures are only pushed."""
         context = parts.context
         self._parts = parts
         self._listener = listener
@@ -67,13 +72,22 @@ class Monitoring:
         )
         self._pages = Pages(self._page, time.perf_counter)
         routes = {"/metrics": self._metrics, "/health/live": self._health.live, "/health/ready": self._health.ready}
-        host = listener.endpoint.host
-        self._http = HttpServer(routes, is_loopback=host in LOOPBACK)
+        self._http = HttpServer(routes, is_loopback=listener is not None and listener.endpoint.host in LOOPBACK)
         self._server: asyncio.Server | None = None
+        self.pushing = self._pushing(context.config, int(context.now_ms() * NS_PER_MS))
+
+    def _pushing(self, config: BrokerConfig, now_ns: int) -> Pushing | None:
+        if config.otlp_endpoint is None:
+            return None
+        from penstock.node.monitoring.push import Pushing
+
+        pushing = Pushing(config.otlp_endpoint, config.penstock_otlp_interval_ms, partial(self._requests, now_ns))
+        pushing.register(self._registry)
+        return pushing
 
     @property
     def port(self) -> int:
-        return self._listener.endpoint.port
+        return -1 if self._listener is None else self._listener.endpoint.port
 
     def serves(self, serving: BrokerParts) -> None:
         """This node is becoming a broker."""
@@ -97,7 +111,11 @@ class Monitoring:
         )
 
     async def start(self) -> None:
+        if self.pushing is not None:
+            self.pushing.start()
         loop, bound = asyncio.get_running_loop(), self._listener
+        if bound is None:
+            return
         self._server = await loop.create_server(self._http.accept, sock=bound.socket)
         endpoint = bound.endpoint
         logger.info("metrics on http://%s:%d/metrics", endpoint.host or "0.0.0.0", endpoint.port)
@@ -106,6 +124,8 @@ class Monitoring:
         if self._server is not None:
             self._server.close()
         await self._http.stop()
+        if self.pushing is not None:
+            await self.pushing.stop()
 
     async def _metrics(self, asked: Asked) -> Told:
         is_open = asked.accepts("accept", "application/openmetrics-text")
@@ -119,10 +139,34 @@ class Monitoring:
         return made if isinstance(made, bytes) else await made
 
     def _steps(self, *, is_open: bool) -> Steps[bytes]:
+        yield from self._look()
+        return (yield from page_steps(self._all(), is_open=is_open))
+
+    def _look(self) -> Steps[None]:
         for survey in self._surveys:
             yield from survey.steps()
             yield None
-        return (yield from page_steps(self._all(), is_open=is_open))
+
+    async def _requests(self, began_ns: int) -> list[bytes]:
+        """What is pushed to a collector."""
+        made = self._slices.answer(self._request_steps(began_ns))
+        return made if isinstance(made, list) else await made
+
+    def _request_steps(self, began_ns: int) -> Steps[list[bytes]]:
+        from penstock.node.monitoring.otlp import Origin, request_steps
+
+        yield from self._look()
+        context = self._parts.context
+        origin = Origin(
+            {
+                "service.name": "penstock",
+                "service.version": __version__,
+                "service.instance.id": str(context.config.node_id),
+                "kafka.cluster.id": context.image.cluster_id,
+            }.items(),
+            began_ns,
+        )
+        return (yield from request_steps(self._all(), origin, int(context.now_ms() * NS_PER_MS)))
 
     def _all(self) -> Iterator[Metric[Any]]:
         of_clients = () if self._clients is None else self._clients.metrics()

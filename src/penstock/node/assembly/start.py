@@ -287,7 +287,7 @@ class NoMonitoring:
 
 
 def _monitoring(parts: QuorumParts, listener: BoundListener | None) -> Monitoring | NoMonitoring:
-    if listener is None:
+    if listener is None and parts.context.config.otlp_endpoint is None:
         return NoMonitoring()
     from penstock.node.assembly.monitoring import Monitoring
 

@@ -63,7 +63,7 @@ def test_a_release_stands_for_all_levels_that_can_be_changed() -> None:
         "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "transaction.version": 2,
     }
     assert release_levels(33, is_upgrade=True) == release_levels(33, is_upgrade=False) == newest
