@@ -12,7 +12,7 @@ export const Groups = ({ query }) => {
   const columns = [
     { id: "name", label: "Group", sorts: true, cell: (row) => html`<a href=${to("group", { name: row.name })}>${row.name}</a>` },
     { id: "state", label: "State", sorts: true, cell: (row) => html`<${State} text=${row.state} />` },
-    { id: "type", label: "Kind", cell: (row) => [row.type, row.protocol !== "consumer" && row.protocol].filter(Boolean).join(", ") || "–" },
+    { id: "type", label: "Kind", tight: true, cell: (row) => [row.type, row.protocol !== "consumer" && row.protocol].filter(Boolean).join(", ") || "–" },
     { id: "topics", label: "Topics", cell: (row) => row.topics.join(", ") || "–" },
     { id: "lag", label: "Lag", number: true, sorts: true, cell: (row) => count(row.lag) },
   ];
@@ -67,7 +67,7 @@ export const Group = ({ query }) => {
         <div class="tile"><b>${count(it.total)}</b><span>partitions</span></div>
       </div>
       <div class="cards">
-        <${Card} title="Lag" note="of the last hour" wide><${Chart} label="Lag" ...${{ times: it.history.times, unit: whole, lines: [{ label: "records behind", values: it.history.lag }] }} /><//>
+        <${Card} title="Lag" note="of the last hour" wide><${Chart} label="Lag" whole ...${{ times: it.history.times, unit: whole, lines: [{ label: "records behind", values: it.history.lag }] }} /><//>
         <${Card} title="Members" wide
           ><${Table}
             label="Members"

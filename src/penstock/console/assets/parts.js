@@ -37,7 +37,7 @@ export const State = ({ text }) =>
     ${text || "–"}
   </span>`;
 
-// `columns`: { id, label, number, sorts, cell: (row) => … }. `sort` and `onSort` where the server sorts.
+// `columns`: { id, label, number, tight (on one line), sorts, cell: (row) => … }. `sort` and `onSort` where the server sorts.
 export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey }) =>
   rows.length === 0
     ? html`<p class="empty">${empty || "Nothing here."}</p>`
@@ -66,7 +66,7 @@ export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey 
             ${rows.map(
               (row) =>
                 html`<tr ...${{ key: rowKey ? rowKey(row) : undefined }}>
-                  ${columns.map((it) => html`<td class=${it.number ? "number" : ""}>${it.cell(row)}</td>`)}
+                  ${columns.map((it) => html`<td class=${it.number ? "number" : it.tight ? "tight" : ""}>${it.cell(row)}</td>`)}
                 </tr>`,
             )}
           </tbody>
@@ -107,8 +107,8 @@ const faint = (ink) => ink.replace("rgb(", "rgba(").replace(")", ", 0.13)");
 
 const clock = (second, isExact) => new Date(second * 1000).toTimeString().slice(0, isExact ? 8 : 5);
 
-// `lines`: { label, values, shown }; `values` may have gaps.
-export const Chart = ({ label, times, lines, unit }) => {
+// `lines`: { label, values, shown }; `values` may have gaps. `whole`: there is nothing between 0 and 1.
+export const Chart = ({ label, times, lines, unit, whole }) => {
   const place = useRef();
   const plot = useRef();
   const drawn = times.length > 0;
@@ -122,10 +122,10 @@ export const Chart = ({ label, times, lines, unit }) => {
       legend: { show: false },
       cursor: { show: false },
       padding: [8, 24, 0, 0],
-      scales: { y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
+      scales: { x: { range: (_, first, last) => [first === last ? first - 10 : first, last] }, y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
       axes: [
         { ...axis, size: 26, space: 80, values: (_, all) => all.map((it) => clock(it, all.at(-1) - all[0] < 600)) },
-        { ...axis, size: 56, values: (_, all) => all.map(unit) },
+        { ...axis, size: 56, values: (_, all) => all.map((it) => (whole && it % 1 ? "" : unit(it))) },
       ],
       series: [{}, ...lines.map((it, at) => ({ stroke: inks[at], spanGaps: true, fill: at ? undefined : faint(inks[at]), width: 2, points: { space: 24, size: 5 } }))],
     };

@@ -20,7 +20,7 @@ export const Topics = ({ query }) => {
     { id: "bytes", label: "Size", number: true, sorts: true, cell: (row) => bytes(row.bytes) },
     { id: "under_replicated", label: "Under-replicated", number: true, sorts: true, cell: (row) => bad(row.under_replicated) },
     { id: "offline", label: "Offline", number: true, sorts: true, cell: (row) => bad(row.offline) },
-    { id: "records", label: "", cell: (row) => html`<a href=${to("topic", { name: row.name, tab: "records" })} aria-label=${`Records of ${row.name}`}>records</a>` },
+    { id: "records", label: "", tight: true, cell: (row) => html`<a href=${to("topic", { name: row.name, tab: "records" })} aria-label=${`Records of ${row.name}`}>records</a>` },
   ];
   const create = html`<${Change}
     label="Create topic"
