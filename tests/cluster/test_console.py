@@ -126,6 +126,16 @@ async def test_export_is_json_lines_with_all_digits(cluster: Cluster, browser: B
     ]
 
 
+async def test_the_first_topics_come_by_name_and_none_in_part(cluster: Cluster) -> None:
+    for name in ("first-1", "first-2"):
+        await fill(cluster, name, 0)
+    async with Admin(cluster.bootstrap_servers) as admin:
+        every = await admin.topics.describe()
+        count = sum(len(topic.partitions) for topic in every)
+        assert await admin.topics.first(count) == (every, True)
+        assert await admin.topics.first(count - 1) == (every[:-1], False)
+
+
 async def test_records_are_seen_as_they_come(cluster: Cluster, browser: Browser) -> None:
     await fill(cluster, "tailed", 2)
     async with browser.session.get(f"{browser.url}/api/tail?topic=tailed&q=seen") as answer:

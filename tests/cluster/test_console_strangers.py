@@ -183,7 +183,10 @@ async def test_read_only_is_held_by_the_server(cluster: Cluster) -> None:
         await browser.get("/api/topics")
 
 
-async def test_where_there_are_users_nobody_else_is_shown_anything(cluster: Cluster) -> None:
+async def test_where_there_are_users_nobody_else_is_shown_anything(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.console.audit")
     settings = ConsoleSettings(
         bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0, users={"ada": Secret("lovelace")}
     )
@@ -223,6 +226,17 @@ async def test_where_there_are_users_nobody_else_is_shown_anything(cluster: Clus
                 await producer.send_and_wait("secret", b"not for you")
             assert await tail.content.read() == b"\n"
         await browser.get("/api/overview", 401, logged_in)
+        assert '"who": "ada from 127.0.0.1", "outcome": "done", "action": "log-in"' in caplog.text
+        assert '"who": "eve from 127.0.0.1", "outcome": "failed", "action": "log-in"' in caplog.text
+        async with browser.session.post(
+            f"{browser.url}/api/login",
+            json={"user": "ada", "password": "lovelace"},
+            headers={
+                TOKEN: (await browser.get("/api/session"))["token"],
+                "Origin": browser.url.replace("http:", "https:"),  # a proxy passes it on in the clear
+            },
+        ) as answer:
+            assert "Secure" in answer.headers["Set-Cookie"]
         for _ in range(6):
             await browser.post("/api/login", {"user": "ada", "password": "guess"}, 401)
         await browser.post("/api/login", {"user": "ada", "password": "lovelace"}, 429)

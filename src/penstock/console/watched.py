@@ -120,7 +120,8 @@ class WatchedCluster:
         if not self.looks.knows("topics"):
             with suppress(*REFUSALS):
                 found, is_all = await self.looks.at("first topics", self._first_topics)
-                if is_all or await self.topics_soon() is None:
+                shows = any(not topic.is_internal for topic in found)
+                if is_all or (shows and await self.topics_soon() is None):
                     return {topic.name: topic for topic in found}, is_all
         return await self.topics(), True
 

@@ -235,7 +235,7 @@ class ConsoleServer:
         answer = _json({"user": user})
         outcome = "failed"
         try:
-            cookie = self._guard.log_in(user, password)
+            cookie = self._guard.log_in(user, password, request.remote or "")
             outcome = "done"
         finally:
             tell(f"{user[:MOST_TOLD]} from {request.remote}", outcome, {"action": "log-in"})
