@@ -1,59 +1,29 @@
-"""The console over real sockets, against a real node: what it shows, what it changes, and whom it refuses."""
+"""The console over real sockets, against a real node: what it shows, and what it changes."""
 
 import asyncio
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import ClientResponse, ClientSession, web
+from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tests.cluster.console_browser import QUICK, Browser, browser_of, event, fill
 
 from penstock.client.admin import Admin
-from penstock.client.admin.topics import NewTopic
+from penstock.client.admin.features import UpgradeType
+from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
-from penstock.client.settings import ClientSettings
+from penstock.client.settings import ClientSettings, ConsumerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.console.serving.assets import FOLDER
-from penstock.console.serving.guard import TOKEN
 from penstock.console.serving.server import ConsoleServer
 from penstock.console.serving.settings import ConsoleSettings
-from penstock.protocol.secret import Secret
 from penstock.testing import Cluster
 
 HOSTILE = '<img src=x onerror="alert(1)">\u202egnp.exe\x07'
-QUICK = ClientSettings(default_api_timeout_ms=2_000, request_timeout_ms=2_000)
-
-
-class Browser:
-    """Asks as our own page does, unless told otherwise."""
-
-    def __init__(self, url: str, session: ClientSession) -> None:
-        self.url = url
-        self.session = session
-
-    async def get(self, path: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Any:
-        async with self.session.get(f"{self.url}{path}", headers=headers) as answer:
-            body = await answer.read()
-            assert answer.status == status, body
-            assert answer.headers["X-Content-Type-Options"] == "nosniff"
-            assert (
-                "require-trusted-types-for 'script'; trusted-types 'none'" in answer.headers["Content-Security-Policy"]
-            )
-            return json.loads(body) if answer.content_type == "application/json" else body
-
-    async def post(self, path: str, document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Any:
-        own = {TOKEN: (await self.get("/api/session"))["token"], "Content-Type": "application/json"}
-        data = document if isinstance(document, bytes) else json.dumps(document).encode()
-        given = {name: value for name, value in {**own, **(headers or {})}.items() if value}
-        async with self.session.post(f"{self.url}{path}", data=data, headers=given) as answer:
-            assert answer.status == status, await answer.text()
-            return await answer.json()
-
-    async def change(self, status: int = 200, **asked: Any) -> Any:
-        return await self.post("/api/change", asked, status)
 
 
 @pytest.fixture(scope="module")
@@ -62,22 +32,10 @@ def cluster() -> Any:
         yield cluster
 
 
-async def browser_of(settings: ConsoleSettings) -> AsyncIterator[Browser]:
-    async with ConsoleServer(settings, sample_s=0) as server, ClientSession() as session:
-        yield Browser(server.url, session)
-
-
 @pytest.fixture
 async def browser(cluster: Cluster) -> AsyncIterator[Browser]:
     async for browser in browser_of(ConsoleSettings(bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0)):
         yield browser
-
-
-async def fill(cluster: Cluster, topic: str, count: int) -> None:
-    async with Admin(cluster.bootstrap_servers) as admin, Producer(cluster.bootstrap_servers) as producer:
-        await admin.topics.create_unless_there(NewTopic(name=topic, partitions=2))
-        for number in range(count):
-            await producer.send(topic, b'{"n": %d}' % number, key=b"key-%d" % number, partition=number % 2)
 
 
 async def test_what_there_is(cluster: Cluster, browser: Browser) -> None:
@@ -118,6 +76,32 @@ async def test_records_from_a_place(cluster: Cluster, browser: Browser, query: s
     assert found["whole"]
 
 
+async def test_why_a_group_rebalanced(cluster: Cluster, browser: Browser) -> None:
+    await fill(cluster, "watched", 2)
+    settings = ConsumerSettings(group_id="watchers", auto_offset_reset="earliest")
+    async with Consumer(cluster.bootstrap_servers, settings) as consumer:
+        await consumer.subscribe(["watched"])
+        async with asyncio.timeout(20):
+            while not await consumer.poll(200):
+                pass
+    rebalances = (await browser.get("/api/group?name=watchers"))["rebalances"]
+    assert "left" in rebalances[0]["why"]
+    assert "joined" in rebalances[-1]["why"]
+    assert (rebalances[-1]["members"], rebalances[-1]["moved"]) == (1, 2)
+
+
+async def test_a_share_group_is_shown_with_what_is_still_to_be_delivered(cluster: Cluster, browser: Browser) -> None:
+    await fill(cluster, "shared-out", 20)
+    async with Admin(cluster.bootstrap_servers) as admin:
+        await admin.features.update({"share.version": 1}, UpgradeType.UPGRADE)
+    async with Admin(cluster.bootstrap_servers) as admin:
+        await admin.share_groups.set_offsets("workers", {TopicPartition("shared-out", 0): OffsetAndMetadata(4)})
+    group = await browser.get("/api/group?name=workers")
+    assert [(row["partition"], row["committed"], row["lag"]) for row in group["offsets"]] == [(0, "4", "6")]
+    (row,) = (await browser.get("/api/groups?q=workers&sort=lag"))["groups"]
+    assert (row["type"], row["lag"]) == ("share", "6")
+
+
 async def test_a_large_value_comes_cut_whole_and_as_a_file(cluster: Cluster, browser: Browser) -> None:
     await fill(cluster, "large", 1)
     async with Producer(cluster.bootstrap_servers) as producer:
@@ -142,6 +126,16 @@ async def test_export_is_json_lines_with_all_digits(cluster: Cluster, browser: B
     ]
 
 
+async def test_the_first_topics_come_by_name_and_none_in_part(cluster: Cluster) -> None:
+    for name in ("first-1", "first-2"):
+        await fill(cluster, name, 0)
+    async with Admin(cluster.bootstrap_servers) as admin:
+        every = await admin.topics.describe()
+        count = sum(len(topic.partitions) for topic in every)
+        assert await admin.topics.first(count) == (every, True)
+        assert await admin.topics.first(count - 1) == (every[:-1], False)
+
+
 async def test_records_are_seen_as_they_come(cluster: Cluster, browser: Browser) -> None:
     await fill(cluster, "tailed", 2)
     async with browser.session.get(f"{browser.url}/api/tail?topic=tailed&q=seen") as answer:
@@ -153,14 +147,6 @@ async def test_records_are_seen_as_they_come(cluster: Cluster, browser: Browser)
         while not (seen := await event(answer)):
             pass
     assert [row["value"]["text"] for row in seen] == ["seen"]
-
-
-async def event(answer: ClientResponse) -> Any:
-    """The next one of a stream."""
-    async with asyncio.timeout(20):
-        while not (line := await answer.content.readline()).startswith(b"data: "):
-            pass
-    return json.loads(line[6:])
 
 
 async def test_changes_are_made_written_down_and_told(
@@ -191,137 +177,6 @@ async def test_changes_are_made_written_down_and_told(
     assert len(told) == 10
     assert "anybody from 127.0.0.1" in told[0]["who"]
     assert "s3cret" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Host": "evil.example"},
-        {"Host": "evil.example:8085"},
-        {"Host": "127.0.0.1.evil.example"},
-        {"Host": "192.168.0.1"},
-        {"Host": ""},
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "http://127.0.0.1:1"},
-        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
-        {"Sec-Fetch-Site": "same-site"},
-    ],
-)
-async def test_pages_of_others_are_not_heard(browser: Browser, headers: dict[str, str]) -> None:
-    status = 421 if "Host" in headers else 403
-    for path in ("/", "/api/session", "/api/overview", "/api/events"):
-        await browser.get(path, status, headers)
-
-
-async def test_a_link_elsewhere_leads_to_our_page_and_starts_nothing(browser: Browser) -> None:
-    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    await browser.get("/", headers=headers)
-    await browser.get("/api/export?topic=shown", 403, headers)
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({TOKEN: ""}, 403),
-        ({TOKEN: "x" * 43}, 403),
-        ({"Content-Type": "text/plain"}, 415),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
-        ({"Origin": "http://evil.example"}, 403),
-        ({"Host": "evil.example"}, 421),
-    ],
-)
-async def test_a_change_needs_our_own_page(browser: Browser, headers: dict[str, str], status: int) -> None:
-    for path in ("/api/change", "/api/preview"):
-        await browser.post(path, {"action": "create-topic", "topic": "forged"}, status, headers)
-    assert (await browser.get("/api/topics?q=forged"))["total"] == 0
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/../pyproject.toml", 404),
-        ("/%2e%2e/%2e%2e/server.py", 404),
-        ("/..%2fserving%2fserver.py", 404),
-        ("/assets/index.html", 404),
-        ("/index.html%00.js", 404),
-        ("/__init__.py", 404),
-        ("/api/", 404),
-        ("/api/nothing", 404),
-        ("/api/topics?limit=501", 400),
-        ("/api/topics?from=-1", 400),
-        ("/api/topics?sort=__class__", 400),
-        (f"/api/topics?q={'x' * 2_000}", 400),
-        (f"/api/topics?q={'x' * 9_000}", 400),
-        ("/api/topic", 400),
-        ("/api/broker?id=1e9", 400),
-        ("/api/broker?id=77", 400),
-        ("/api/topic?name=is-not-there", 502),
-        ("/api/records?topic=is-not-there", 502),
-        ("/api/records?topic=a&at=99999999999999999999", 400),
-    ],
-)
-async def test_what_is_not_there_and_what_is_too_much(browser: Browser, path: str, status: int) -> None:
-    reader, writer = await asyncio.open_connection(*browser.url.removeprefix("http://").split(":"))
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-    answer = await reader.read()
-    writer.close()
-    assert answer.split(b" ")[1] == str(status).encode(), answer
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000, b'{"action": 1}', b'"x"'])
-async def test_a_body_that_makes_no_sense(browser: Browser, body: bytes) -> None:
-    await browser.post("/api/change", body, 400)
-
-
-async def test_a_body_that_is_too_large(browser: Browser) -> None:
-    await browser.post("/api/change", b'{"action": "' + b"x" * 2_000_000 + b'"}', 413)
-
-
-async def test_read_only_is_held_by_the_server(cluster: Cluster) -> None:
-    settings = ConsoleSettings(bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0, read_only=True)
-    async for browser in browser_of(settings):
-        assert "read-only" in (await browser.change(403, action="create-topic", topic="no"))["error"]
-        assert (await browser.get("/api/session"))["read_only"]
-        await browser.get("/api/topics")
-
-
-async def test_where_there_are_users_nobody_else_is_shown_anything(cluster: Cluster) -> None:
-    settings = ConsoleSettings(
-        bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0, users={"ada": Secret("lovelace")}
-    )
-    async for browser in browser_of(settings):
-        await browser.get("/")
-        for path in (
-            "overview",
-            "events",
-            "records?topic=a",
-            "tail?topic=a",
-            "export?topic=a",
-            "value?topic=a",
-            "connect",
-        ):
-            await browser.get(f"/api/{path}", 401)
-        await browser.change(401, action="create-topic", topic="no")
-        assert (await browser.get("/api/session"))["bootstrap_servers"] is None
-        for user, password in (("ada", "wrong"), ("eve", "lovelace"), ("eve", ""), ("", "")):
-            await browser.post("/api/login", {"user": user, "password": password}, 401)
-        async with browser.session.post(
-            f"{browser.url}/api/login",
-            json={"user": "ada", "password": "lovelace"},
-            headers={TOKEN: (await browser.get("/api/session"))["token"]},
-        ) as answer:
-            cookie = answer.headers["Set-Cookie"]
-            value = answer.cookies["penstock-console"].value
-        assert "HttpOnly" in cookie
-        assert "SameSite=Strict" in cookie
-        logged_in = {"Cookie": f"penstock-console={value}"}
-        await browser.get("/api/overview", headers=logged_in)
-        await browser.post("/api/logout", {}, headers=logged_in)
-        await browser.get("/api/overview", 401, logged_in)
-        for _ in range(6):
-            await browser.post("/api/login", {"user": "ada", "password": "guess"}, 401)
-        await browser.post("/api/login", {"user": "ada", "password": "lovelace"}, 429)
 
 
 async def test_a_cluster_that_is_not_there_is_said() -> None:

@@ -1,4 +1,4 @@
-"""The console in a real browser: ten questions of newcomers, names that would be scripts, keyboard, colours, a death.
+"""The console in a real browser: questions of newcomers, names that would be scripts, keyboard, colours, a death.
 
 One cluster, one console, one browser and one page for all; `make browser` brings the browser.
 """
@@ -19,14 +19,16 @@ from tests.cluster.started import environment
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
+from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
+from penstock.client.settings import ConsumerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.testing import Cluster
 
 FOLDER = Path(sys.prefix) / "browser"
 CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
-HOSTILE = '<img src=x onerror="document.title=1">\u202egnp.exe\x07'
-SHOWN = '<img src=x onerror="document.title=1">\\u{202e}gnp.exe\\u{7}'
+HOSTILE = '<img src=x onerror="document.title=1">\u202e\u3164gnp.exe\x07'
+SHOWN = '<img src=x onerror="document.title=1">\\u{202e}\\u{3164}gnp.exe\\u{7}'
 ANSWERED_MS = 40_000
 """How long a page may take on a busy machine."""
 
@@ -72,10 +74,17 @@ async def fill(cluster: Cluster) -> None:
             value = b'{"click": %d, "id": 9007199254740993}' % number
             await producer.send("clicks", value, key=b"user-%d" % number, partition=0)
         await producer.send_and_wait(
-            "hostile", HOSTILE.encode()[:-1], key=HOSTILE.encode()[:-1], headers=[(HOSTILE, b"<b>")]
+            "hostile",
+            HOSTILE.encode()[:-1],
+            key=HOSTILE.encode()[:-1],
+            headers=[("long" * 60, b"a value"), (HOSTILE, b"<b>")],
         )
         await admin.groups.set_offsets("reports", {TopicPartition("clicks", 0): OffsetAndMetadata(3)})
         await admin.groups.set_offsets(HOSTILE, {TopicPartition("hostile", 0): OffsetAndMetadata(0)})
+        async with Consumer(cluster.bootstrap_servers, ConsumerSettings(group_id="readers")) as consumer:
+            await consumer.subscribe(["moving"])
+            while not consumer.assignment:
+                await consumer.poll(100)
 
 
 async def begin_a_move(cluster: Cluster) -> None:
@@ -155,7 +164,7 @@ def row(page: Page, table_name: str, text: str) -> Locator:
     return table(page, table_name).get_by_role("row").filter(has_text=text)
 
 
-# Ten questions, each within two clicks
+# Questions, each within two clicks
 
 
 def test_who_is_in_service_and_who_is_the_active_controller(home: Page) -> None:
@@ -171,6 +180,12 @@ def test_how_far_behind_is_a_group_and_since_when(home: Page) -> None:
     table(home, "Groups furthest behind").get_by_role("link", name="reports").click()
     expect(row(home, "Offsets", "clicks")).to_contain_text("37")
     expect(home.get_by_role("img", name=re.compile("Lag: records behind 37"))).to_be_visible()
+
+
+def test_why_did_a_group_rebalance(home: Page) -> None:
+    go(home, "Groups")
+    table(home, "Groups").get_by_role("link", name="readers").click()
+    expect(table(home, "Why it rebalanced").get_by_role("row").last).to_contain_text("joined")
 
 
 def test_who_leads_a_partition(home: Page) -> None:
@@ -215,8 +230,19 @@ def test_names_stay_text_and_what_is_not_seen_is_shown(home: Page, url: str) -> 
     shown = home.locator(".whole")
     expect(shown).to_contain_text(SHOWN.removesuffix("\\u{7}"))
     expect(shown.locator("dt").last).to_have_text(SHOWN)
+    expect(shown.get_by_text("a value")).to_be_visible()
     expect(home.locator("main img, main b")).to_have_count(0)
     assert home.title() != "1"
+    expect(shown.get_by_role("button", name="Send it again")).to_have_count(0)  # a form of lines has no such header
+
+
+def test_a_name_that_nobody_can_type_is_typed_as_it_is_shown(home: Page) -> None:
+    home.get_by_role("link", name=SHOWN).click()
+    home.get_by_role("button", name="Delete").click()
+    home.get_by_role("dialog").get_by_role("textbox").fill(SHOWN)
+    home.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(home.get_by_role("heading", name="Groups")).to_be_visible()
+    expect(table(home, "Groups").get_by_role("link", name=SHOWN)).to_have_count(0)
 
 
 # Keyboard, colours, width

@@ -110,7 +110,7 @@ class ClusterMetadata(Value):
         """
         topics = {} if all_topics else dict(self.topics)
         for item in response.topics:
-            topic = _topic(item)
+            topic = topic_from(item)
             if topic is not None:
                 topics[topic.name] = topic.at_least(self.topics.get(topic.name))
         return ClusterMetadata(
@@ -137,7 +137,7 @@ def unavailable(metadata: ClusterMetadata, partition: tuple[str, int]) -> KafkaE
     return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {place} has no leader now")
 
 
-def _topic(item: MetadataResponseTopic) -> TopicMetadata | None:
+def topic_from(item: MetadataResponseTopic) -> TopicMetadata | None:
     if item.name is None:
         return None
     partitions = {

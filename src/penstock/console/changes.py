@@ -26,8 +26,18 @@ from penstock.protocol.value import Value
 
 MOST_CHARACTERS: Final = 600_000
 """Of a value that is sent."""
-NEVER_TOLD: Final = ("key", "value", "headers")
-"""Not in the audit log: what records hold."""
+TOLD: Final = (
+    *("action", "topic", "group", "partition", "partitions", "replication_factor", "configs", "key_name"),
+    *("value_of_key", "to", "at"),
+)
+"""What the audit log has of a question: nothing that records hold, and no names that a page makes up."""
+MOST_TOLD: Final = 1_000
+"""Characters of each."""
+INT16: Final = 2**15 - 1
+INT32: Final = 2**31 - 1
+INT64: Final = 2**63 - 1
+LATEST_MS: Final = 253_402_300_799_999
+"""The last moment that has a date."""
 audit = logging.getLogger("penstock.console.audit")
 
 Asked = Mapping[str, Any]
@@ -63,17 +73,18 @@ class Changes:
             change = _change(asked)
             if change.dangerous and asked.get("typed") != _text(asked, change.name):
                 raise bad_request(f"type {_text(asked, change.name)!r} to confirm")
+            change.command(asked)  # which refuses what makes no sense
             done = await change.apply(self, asked)
             outcome = "done"
             self.watched.looks.forget()
             return {"done": done}
         finally:
-            told = {name: value for name, value in asked.items() if name not in NEVER_TOLD}
-            audit.info("%s", json.dumps({"who": who, "outcome": outcome, **told})[:4_000])
+            tell(who, outcome, asked)
 
     async def create_topic(self, asked: Asked) -> str:
         name = _text(asked, "topic")
-        partitions, copies = _number(asked, "partitions", -1), _number(asked, "replication_factor", -1)
+        partitions = _number(asked, "partitions", -1, INT32)
+        copies = _number(asked, "replication_factor", -1, INT16)
         topic = NewTopic(name=name, partitions=partitions, replication_factor=copies, configs=_pairs(asked, "configs"))
         await self.watched.admin.topics.create(topic)
         return f"topic {name} was created"
@@ -84,9 +95,9 @@ class Changes:
 
     async def alter_config(self, asked: Asked) -> str:
         """An empty value goes back to the default."""
-        value = asked.get("value_of_key")
-        operation = ConfigOperation.DELETE if value in (None, "") else ConfigOperation.SET
-        change = ConfigChange(_text(asked, "key_name"), operation, None if value in (None, "") else str(value))
+        value = _bytes(asked, "value_of_key")
+        operation = ConfigOperation.SET if value else ConfigOperation.DELETE
+        change = ConfigChange(_text(asked, "key_name"), operation, value.decode() if value else None)
         await self.watched.admin.configs.alter(ResourceType.TOPIC, _text(asked, "topic"), [change])
         return f"{change.name} of {_text(asked, 'topic')} was changed"
 
@@ -110,7 +121,7 @@ class Changes:
         if to in ("earliest", "latest"):
             new = await offsets_at(admin.cluster, partitions, EARLIEST if to == "earliest" else LATEST)
         elif to == "time":
-            new = await offsets_at(admin.cluster, partitions, _number(asked, "at", -1))
+            new = await offsets_at(admin.cluster, partitions, _number(asked, "at", -1, LATEST_MS))
         else:
             new = await bounded(admin.cluster, dict.fromkeys(partitions, _number(asked, "at", 0)))
         described = {row.group_id: row for row in await admin.groups.listings()}.get(group)
@@ -127,13 +138,24 @@ class Changes:
         return f"group {_text(asked, 'group')} was deleted"
 
     async def elect_leader(self, asked: Asked) -> str:
-        partition = TopicPartition(_text(asked, "topic"), _number(asked, "partition", 0))
+        partition = TopicPartition(_text(asked, "topic"), _number(asked, "partition", 0, INT32))
         outcomes = await self.watched.admin.partitions.elect_leaders(ElectionType.PREFERRED, [partition])
         outcome = outcomes.get(partition)
         if outcome is None or outcome.error not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
             why = "no answer" if outcome is None else outcome.message or outcome.error.name
             raise ConsoleError(HTTPStatus.CONFLICT, f"{partition} keeps its leader: {why}")
         return f"{partition} is led by its preferred replica"
+
+
+def tell(who: str, outcome: str, asked: Asked) -> None:
+    """A line in the audit log."""
+    told = {name: _briefly(asked[name]) for name in TOLD if name in asked}
+    audit.info("%s", json.dumps({"who": who, "outcome": outcome} | told))
+
+
+def _briefly(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return value if len(text) <= MOST_TOLD else text[:MOST_TOLD] + "…"
 
 
 def _create_words(asked: Asked) -> list[str]:
@@ -146,10 +168,10 @@ def _create_words(asked: Asked) -> list[str]:
 
 
 def _alter_words(asked: Asked) -> list[str]:
-    key, value = _text(asked, "key_name"), asked.get("value_of_key")
-    change = ["--delete-config", key] if value in (None, "") else ["--add-config", f"{key}=[{value}]"]
-    if value and "," not in str(value):
-        change = ["--add-config", f"{key}={value}"]
+    key, value = _text(asked, "key_name"), (_bytes(asked, "value_of_key") or b"").decode()
+    change = ["--add-config", f"{key}=[{value}]" if "," in value else f"{key}={value}"]
+    if not value:
+        change = ["--delete-config", key]
     return ["configs", "--alter", "--topic", _text(asked, "topic"), *change]
 
 
@@ -168,14 +190,15 @@ def _line(asked: Asked) -> str:
 
 
 def _reset_words(asked: Asked) -> list[str]:
-    to = {
-        "earliest": ["--to-earliest"],
-        "latest": ["--to-latest"],
-        "offset": ["--to-offset", str(_number(asked, "at", 0))],
-        "time": ["--to-datetime", _moment(_number(asked, "at", 0))],
-    }.get(_text(asked, "to"))
-    if to is None:
-        raise bad_request("to is one of earliest, latest, offset, time")
+    match _text(asked, "to"):
+        case "earliest" | "latest" as end:
+            to = [f"--to-{end}"]
+        case "offset":
+            to = ["--to-offset", str(_number(asked, "at", 0))]
+        case "time":
+            to = ["--to-datetime", _moment(_number(asked, "at", 0, LATEST_MS))]
+        case _:
+            raise bad_request("to is one of earliest, latest, offset, time")
     return [
         *("groups", "--reset-offsets", "--group", _text(asked, "group"), "--topic", _text(asked, "topic"), *to),
         "--execute",
@@ -183,7 +206,7 @@ def _reset_words(asked: Asked) -> list[str]:
 
 
 def _elect_words(asked: Asked) -> list[str]:
-    where = ["--topic", _text(asked, "topic"), "--partition", str(_number(asked, "partition", 0))]
+    where = ["--topic", _text(asked, "topic"), "--partition", str(_number(asked, "partition", 0, INT32))]
     return ["leader-election", "--election-type", "preferred", *where]
 
 
@@ -236,13 +259,13 @@ def _bytes(asked: Asked, name: str) -> bytes | None:
     return value.encode()
 
 
-def _number(asked: Asked, name: str, default: int) -> int:
+def _number(asked: Asked, name: str, default: int, most: int = INT64) -> int:
     """As a text, so that it has all its digits."""
     value = asked.get(name)
     if value in (None, ""):
         return default
-    if not isinstance(value, str) or not value.isascii() or not value.isdigit() or int(value) > 2**63 - 1:
-        raise bad_request(f"{name} is a text of digits")
+    if not isinstance(value, str) or not value.isascii() or not value.isdigit() or len(value) > 19 or int(value) > most:
+        raise bad_request(f"{name} is a text of digits, {most} at most")
     return int(value)
 
 

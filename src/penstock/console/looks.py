@@ -6,6 +6,7 @@ the time at most, however large the cluster is. Who asks while a look is under w
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from math import inf
 from typing import Any, Final, TypeVar, cast
 
 Result = TypeVar("Result")
@@ -15,6 +16,8 @@ LONGEST_REST_S: Final = 120.0
 """but never for longer."""
 PATIENCE_S: Final = 0.15
 """So long a new look is waited for before the old one has to do."""
+LONG_S: Final = 1.0
+"""What takes so long is shown as it was while it is looked at anew after a change."""
 MAX_LOOKS: Final = 512
 """Those that were asked for longest ago are forgotten."""
 
@@ -24,28 +27,38 @@ class Looks:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._found: dict[Hashable, tuple[float, Any]] = {}
-        """Until when it is good, and what it is."""
-        self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
+        self._found: dict[Hashable, tuple[float, Any, float]] = {}
+        """Until when it is good, what it is, and how long it took."""
+        self._under_way: dict[Hashable, tuple[int, asyncio.Task[Any]]] = {}
+        """Since which change, and the look."""
+        self._changes = 0
 
     async def at(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = 2.0) -> Result:
         """Errors are those of the look. One that takes long is waited for only where nothing is known from before."""
         is_fresh, known = self._known(key)
         if is_fresh:
             return cast("Result", known[0])
-        task = self._begin(key, look, fresh_s)
+        asked = self._changes
+        begun, task = self._begin(key, look, fresh_s)
         if known and not await _ends_soon(task):
             return cast("Result", known[0])
-        return cast("Result", await asyncio.shield(task))
+        found = await asyncio.shield(task)
+        if begun < asked:  # it may have seen what was there before the change
+            found = await asyncio.shield(self._begin(key, look, fresh_s)[1])
+        return cast("Result", found)
 
     async def soon(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = 2.0) -> Result | None:
         """The same, but None where a look takes long, or fails: who needs more than this alone asks again later."""
         is_fresh, known = self._known(key)
         if not is_fresh:
-            task = self._begin(key, look, fresh_s)
+            _, task = self._begin(key, look, fresh_s)
             if await _ends_soon(task):
                 return None if task.exception() else cast("Result", task.result())
         return cast("Result", known[0]) if known else None
+
+    def knows(self, key: Hashable) -> bool:
+        """Whether anything was found, be it old."""
+        return key in self._found
 
     def _known(self, key: Hashable) -> tuple[bool, tuple[Any, ...]]:
         """Whether it is still good; and what is known in a tuple, empty where nothing is."""
@@ -55,24 +68,26 @@ class Looks:
         self._found[key] = known  # asked for last
         return self._now_s() < known[0], (known[1],)
 
-    def _begin(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float) -> asyncio.Task[Any]:
-        task = self._under_way.get(key)
-        if task is None:
-            task = self._under_way[key] = asyncio.create_task(self._look(key, look, fresh_s))
-        return task
+    def _begin(
+        self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float
+    ) -> tuple[int, asyncio.Task[Any]]:
+        if key not in self._under_way:
+            self._under_way[key] = self._changes, asyncio.create_task(self._look(key, look, fresh_s))
+        return self._under_way[key]
 
     def forget(self) -> None:
-        """Something was changed."""
-        self._found.clear()
+        """Something was changed: all is to be looked at anew. What takes long has to do until then."""
+        self._changes += 1
+        self._found = {key: (-inf, known, took) for key, (_, known, took) in self._found.items() if took >= LONG_S}
 
     async def close(self) -> None:
-        tasks = list(self._under_way.values())
+        tasks = [task for _, task in self._under_way.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float) -> Result:
-        began_s = self._now_s()
+        began_s, changes = self._now_s(), self._changes
         try:
             found = await look()
         except BaseException:
@@ -82,7 +97,9 @@ class Looks:
             self._under_way.pop(key, None)
         now_s = self._now_s()
         self._found.pop(key, None)
-        self._found[key] = now_s + max(fresh_s, min((now_s - began_s) * REST_FOR, LONGEST_REST_S)), found
+        took_s = now_s - began_s
+        rest_s = max(fresh_s, min(took_s * REST_FOR, LONGEST_REST_S)) if changes == self._changes else -inf
+        self._found[key] = now_s + rest_s, found, took_s
         while len(self._found) > MAX_LOOKS:
             del self._found[next(iter(self._found))]
         return found

@@ -5,10 +5,10 @@ Who searches reads: a look has a limit in records and time, says how far it came
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from penstock.client.consumer import Consumer
 from penstock.client.errors import UnusableSettingsError
@@ -36,7 +36,18 @@ EXPORTED: Final = 100_000
 MOST_PARTITIONS: Final = 1_000
 """Of a topic that are looked at together."""
 
+OUR_OWN: Final = (
+    *("group_id", "group_instance_id", "isolation_level", "auto_offset_reset", "enable_auto_commit"),
+    *("allow_auto_create_topics", "fetch_max_bytes", "max_partition_fetch_bytes", "fetch_max_wait_ms"),
+)
+"""Properties of the client do not change these: a file that a consumer of a group uses has it read here as well."""
+MAX_HEADERS: Final = 30
+"""Of a record in a list; a file has them all,"""
+HEADER_BYTES: Final = 256
+"""and the names and values whole."""
+
 Positions = dict[TopicPartition, int]
+Kept = TypeVar("Kept")
 
 
 class Wanted(Value):
@@ -82,7 +93,11 @@ def as_row(record: ConsumedRecord) -> dict[str, Any]:
         "timestamp": str(record.timestamp_ms),
         "key": shown(record.key),
         "value": shown(record.value),
-        "headers": [[name, shown(value)] for name, value in record.headers[:MAX_ROWS]],
+        "headers": [
+            [name[:HEADER_BYTES], shown(value, HEADER_BYTES), len(name) > HEADER_BYTES]
+            for name, value in record.headers[:MAX_HEADERS]
+        ],
+        "headers_total": len(record.headers),
     }
 
 
@@ -99,20 +114,21 @@ class Records:
         async with self._reading, self._consumer(want) as consumer:
             begins, ends = await self._bounds(want)
             starts = await self._starts(want, begins, ends)
-            found, read, is_whole = await _found(consumer, want, starts, ends)
+            found, read, is_whole = await _found(consumer, want, starts, ends, as_row)
         count = len((await self._watched.topic(want.topic)).partitions) if want.partition is None else 1
         is_whole = is_whole and count <= MOST_PARTITIONS
         found.sort(key=_when, reverse=want.place == "latest")
-        return {"records": [as_row(record) for record in found[: want.limit]], "read": read, "whole": is_whole}
+        return {"records": [row for _, _, row in found[: want.limit]], "read": read, "whole": is_whole}
 
     async def one(self, topic: str, partition: int, offset: int) -> ConsumedRecord:
         want = Wanted(topic, partition, "offset", offset, 1, b"", b"", False)
         async with self._reading, self._consumer(want) as consumer:
             begins, ends = await self._bounds(want)
-            found, _, _ = await _found(consumer, want, await self._starts(want, begins, ends), ends)
-        if not found or found[0].offset != offset:
+            starts = await self._starts(want, begins, ends)
+            found, _, _ = await _found(consumer, want, starts, ends, lambda record: record)
+        if not found or found[0][1] != offset:
             raise ConsoleError(HTTPStatus.NOT_FOUND, f"{topic}-{partition} has no record at offset {offset}")
-        return found[0]
+        return found[0][2]
 
     async def tail(self, want: Wanted) -> AsyncGenerator[list[dict[str, Any]]]:
         """What comes from the first list on, which is empty, as are others while nothing comes.
@@ -156,6 +172,7 @@ class Records:
             settings = with_properties(defaults, self._properties)
         except ValueError as error:
             raise UnusableSettingsError(str(error)) from None
+        settings = settings.replace(**{name: getattr(defaults, name) for name in OUR_OWN})
         async with Consumer(self._watched.bootstrap_servers, settings) as consumer:
             yield consumer
 
@@ -216,19 +233,20 @@ async def _read(
 
 
 async def _found(
-    consumer: Consumer, want: Wanted, starts: Positions, ends: Positions
-) -> tuple[list[ConsumedRecord], int, bool]:
-    """What matches, how many records were read for it, and whether the limits let all be read that should be.
+    consumer: Consumer, want: Wanted, starts: Positions, ends: Positions, kept: Callable[[ConsumedRecord], Kept]
+) -> tuple[list[tuple[int, int, Kept]], int, bool]:
+    """What is `kept` of each record that matches, after its time and its offset, how many records were read for it, and
+    whether the limits let all be read that should be. Records themselves may be large, and are let go.
 
     Where the end is wanted all is read, and the last ones stay; else reading ends with the last one wanted.
     """
     until_s = time.monotonic() + LONGEST_S
-    found: list[ConsumedRecord] = []
+    found: list[tuple[int, int, Kept]] = []
     read = 0
     keeps_last = want.place == "latest"
     async for count, matching in _read(consumer, want, starts, ends):
         read += count
-        found += matching
+        found += [(one.timestamp_ms, one.offset, kept(one)) for one in matching]
         if keeps_last and len(found) > 2 * MAX_ROWS:
             found = sorted(found, key=_when)[-want.limit :]
         if not keeps_last and len(found) >= want.limit:
@@ -238,5 +256,5 @@ async def _found(
     return found, read, True
 
 
-def _when(record: ConsumedRecord) -> tuple[int, int]:
-    return record.timestamp_ms, record.offset
+def _when(found: tuple[int, int, Any]) -> tuple[int, int]:
+    return found[:2]

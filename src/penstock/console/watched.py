@@ -8,9 +8,11 @@ from typing import Final
 
 from penstock.client.admin import Admin, ClusterDescription, LogDirDescription
 from penstock.client.admin.configs import ConfigEntry, ResourceType
-from penstock.client.admin.groups import GroupDescription, GroupListing
+from penstock.client.admin.group_history import GroupHistory
+from penstock.client.admin.groups import SHARE, GroupDescription, GroupListing
 from penstock.client.admin.partitions import Balance, Reassignment
 from penstock.client.admin.quorum import QuorumInfo
+from penstock.client.admin.share_groups import SharePosition
 from penstock.client.admin.storage_groups import StorageGroup
 from penstock.client.errors import ClientError, UnsupportedByBrokerError
 from penstock.client.metadata import TopicMetadata
@@ -23,6 +25,8 @@ from penstock.protocol.requests.own_apis import BalanceAction
 
 SIZES_S: Final = 10.0
 """Sizes of logs are looked up no more often."""
+FIRST_PARTITIONS: Final = 2_000
+"""Those of topics that are shown before all are known."""
 METRICS_S: Final = 2.0
 """A broker that tells nothing for so long is silent."""
 GROUPS_AT_ONCE: Final = 16
@@ -51,6 +55,8 @@ class WatchedCluster:
         self.bootstrap_servers = bootstrap_servers
         self.settings = settings
         self.admin = Admin(bootstrap_servers, settings)
+        self._of_all = Admin(bootstrap_servers, settings)
+        """Asks for all topics: other questions need not wait behind a large answer on the same connection."""
         self.looks = Looks(time.monotonic)
         self.counts = Samples()
         """Of `COUNTED`, by `count_name`."""
@@ -60,6 +66,7 @@ class WatchedCluster:
     async def close(self) -> None:
         await self.looks.close()
         await self.admin.cluster.close()
+        await self._of_all.cluster.close()
 
     async def brokers(self) -> ClusterDescription:
         return await self.looks.at("brokers", self._brokers)
@@ -101,8 +108,25 @@ class WatchedCluster:
         """All of them."""
         return await self.looks.at("topics", self._topics)
 
+    async def topics_soon(self) -> Mapping[str, TopicMetadata] | None:
+        """All of them; None while they are not known yet."""
+        return await self.looks.soon("topics", self._topics)
+
     async def _topics(self) -> Mapping[str, TopicMetadata]:
-        return (await self.admin.cluster.retrying(self.admin.cluster.refresh)).topics
+        return (await self._of_all.cluster.retrying(self._of_all.cluster.refresh)).topics
+
+    async def first_topics(self) -> tuple[Mapping[str, TopicMetadata], bool]:
+        """All topics, or where they take long the first ones by their names; and whether that is all."""
+        if not self.looks.knows("topics"):
+            with suppress(*REFUSALS):
+                found, is_all = await self.looks.at("first topics", self._first_topics)
+                shows = any(not topic.is_internal for topic in found)
+                if is_all or (shows and await self.topics_soon() is None):
+                    return {topic.name: topic for topic in found}, is_all
+        return await self.topics(), True
+
+    async def _first_topics(self) -> tuple[Sequence[TopicMetadata], bool]:
+        return await self.admin.cluster.retrying(lambda: self.admin.topics.first(FIRST_PARTITIONS))
 
     async def topic(self, name: str) -> TopicMetadata:
         """A KafkaError if there is none."""
@@ -147,6 +171,18 @@ class WatchedCluster:
     async def group(self, name: str) -> GroupDescription:
         return await self.looks.at(("group", name), lambda: self.admin.groups.describe(name))
 
+    async def history(self, name: str) -> GroupHistory | None:
+        """None where the brokers do not tell."""
+        return await self.looks.at(("history", name), lambda: self._history(name))
+
+    async def _history(self, name: str) -> GroupHistory | None:
+        with suppress(KafkaError, UnsupportedByBrokerError):
+            return await self.admin.groups.history(name)
+        return None
+
+    async def share_positions(self, name: str) -> Mapping[TopicPartition, SharePosition]:
+        return await self.looks.at(("share positions", name), lambda: self.admin.share_groups.offsets(name))
+
     async def committed(self, name: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         return await self.looks.at(("committed", name), lambda: self.admin.groups.offsets(name))
 
@@ -159,7 +195,8 @@ class WatchedCluster:
         return await self.looks.soon("lags", self._lags) or {}
 
     async def _lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
-        names = [row.group_id for row in await self.groups()][:MAX_GROUPS]
+        listings = (await self.groups())[:MAX_GROUPS]
+        names = [row.group_id for row in listings if row.type != SHARE]
         positions: dict[str, Mapping[TopicPartition, OffsetAndMetadata]] = {}
         for start in range(0, len(names), GROUPS_AT_ONCE):
             part = names[start : start + GROUPS_AT_ONCE]
@@ -173,6 +210,10 @@ class WatchedCluster:
             name: {one: max(ends[one].offset - row.offset, 0) for one, row in rows.items() if one in ends}
             for name, rows in positions.items()
         }
+        for name in [row.group_id for row in listings if row.type == SHARE]:
+            with suppress(*REFUSALS):
+                found_lags = (await self.share_positions(name)).items()
+                lags[name] = {place: one.lag for place, one in found_lags if one.lag is not None}
         self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in lags.items()})
         return lags
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from penstock.console.looks import LONGEST_REST_S, MAX_LOOKS, REST_FOR, Looks
+from penstock.console.looks import LONG_S, LONGEST_REST_S, MAX_LOOKS, REST_FOR, Looks
 
 
 class Clock:
@@ -81,12 +81,13 @@ class Slow:
     def __init__(self) -> None:
         self.let = asyncio.Event()
         self.fails = False
+        self.finds = "new"
 
     async def look(self) -> str:
         await self.let.wait()
         if self.fails:
             raise ValueError("no answer")
-        return "new"
+        return self.finds
 
 
 async def test_a_look_that_takes_long_keeps_nobody_from_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,3 +126,33 @@ async def test_what_was_known_does_not_hide_that_nobody_answers(monkeypatch: pyt
     with pytest.raises(ValueError, match="no answer"):
         await looks.at("topics", slow.look)
     assert await looks.soon("topics", slow.look) is None
+
+
+async def test_what_was_looked_at_before_a_change_does_not_do_after_it() -> None:
+    looks, old, new = Looks(Clock()), Slow(), Slow()
+    new.finds = "of after it"
+    before = asyncio.create_task(looks.at("topics", old.look))
+    await asyncio.sleep(0)
+    looks.forget()
+    after = asyncio.create_task(looks.at("topics", new.look))
+    await asyncio.sleep(0)
+    old.let.set()
+    new.let.set()
+    assert await before == "new"  # it was asked for before the change
+    assert await after == "of after it"
+
+
+async def test_what_takes_long_is_shown_as_it_was_while_it_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.console.looks.PATIENCE_S", 0.0)
+    clock = Clock()
+    looks, slow = Looks(clock), Slow()
+    assert await looks.at("topics", Cluster(clock, LONG_S).look) == 1
+    assert await looks.at("one topic", Cluster(clock, LONG_S / 2).look) == 1
+    looks.forget()
+    assert looks.knows("topics")
+    assert not looks.knows("one topic")
+    assert str(await looks.at("topics", slow.look)) == "1"
+    slow.let.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await looks.at("topics", slow.look) == "new"

@@ -13,30 +13,15 @@ from penstock.client.admin import Admin
 from penstock.client.admin.group_history import (
     NOBODY,
     AwaitedMember,
-    Change,
     EpochDescription,
     Explanation,
     GroupHistory,
     explained,
+    why,
 )
 from penstock.client.values import TopicPartition
 
 LOOK_S: Final = 1.0
-NAMED: Final = 3
-"""Members in a line."""
-WORDS: Final = {
-    "joined": "joined",
-    "left": "left",
-    "session_timeout": "sent no heartbeat",
-    "rebalance_timeout": "was too slow for the rebalance",
-    "put_out": "was put out",
-    "gone": "is gone",
-    "subscription": "reads other topics",
-    "metadata": "changed what it says of itself",
-    "replaced": "took the place of its instance",
-    "topics": "topics have changed",
-    "converted": "the group changed its protocol",
-}
 
 
 def history_table(histories: Sequence[GroupHistory]) -> Table:
@@ -62,23 +47,6 @@ def awaited_table(histories: Sequence[GroupHistory]) -> Table:
             rows.append((history.group_id, one.member_id, one.what, since, left, named))
     columns = ["GROUP", "WAITS-FOR", "WHAT", "SINCE-MS", "OUT-IN-MS", "PARTITIONS"]
     return Table(columns, rows, "nobody is waited for")
-
-
-def why(epoch: EpochDescription) -> str:
-    """The members that came and went, a few of each; or else what the coordinator has noted."""
-    by_what: dict[str, list[Change]] = {}
-    for change in epoch.changes:
-        by_what.setdefault(change.what, []).append(change)
-    parts = [_said(what, changes) for what, changes in by_what.items()]
-    if epoch.unnamed:
-        parts.append(f"{epoch.unnamed} more")
-    return "; ".join(parts) or epoch.cause
-
-
-def _said(what: str, changes: Sequence[Change]) -> str:
-    names = [change.member_id for change in changes if change.member_id]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return " ".join(filter(None, (", ".join(names[:NAMED]) + more, WORDS.get(what, what))))
 
 
 # -- why a partition is where it is -----------------------------------------------------------------------------------

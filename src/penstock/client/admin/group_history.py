@@ -2,12 +2,28 @@
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Final
 
 from penstock.client.values import TopicPartition
 from penstock.protocol.requests import own_apis
 from penstock.protocol.value import Value
 
-NOBODY = ""
+NOBODY: Final = ""
+NAMED: Final = 3
+"""Members in a line."""
+WORDS: Final = {
+    "joined": "joined",
+    "left": "left",
+    "session_timeout": "sent no heartbeat",
+    "rebalance_timeout": "was too slow for the rebalance",
+    "put_out": "was put out",
+    "gone": "is gone",
+    "subscription": "reads other topics",
+    "metadata": "changed what it says of itself",
+    "replaced": "took the place of its instance",
+    "topics": "topics have changed",
+    "converted": "the group changed its protocol",
+}
 
 
 class Change(Value):
@@ -107,6 +123,23 @@ def explained(history: GroupHistory, member_id: str | None, partition: TopicPart
 def _stops(awaited: AwaitedMember) -> bool:
     """Whether all members stand still for it, as in a rebalance of the classic protocol."""
     return awaited.what != own_apis.A_HEARTBEAT
+
+
+def why(epoch: EpochDescription) -> str:
+    """The members that came and went, a few of each; or else what the coordinator has noted."""
+    by_what: dict[str, list[Change]] = {}
+    for change in epoch.changes:
+        by_what.setdefault(change.what, []).append(change)
+    parts = [_said(what, changes) for what, changes in by_what.items()]
+    if epoch.unnamed:
+        parts.append(f"{epoch.unnamed} more")
+    return "; ".join(parts) or epoch.cause
+
+
+def _said(what: str, changes: Sequence[Change]) -> str:
+    names = [change.member_id for change in changes if change.member_id]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return " ".join(filter(None, (", ".join(names[:NAMED]) + more, WORDS.get(what, what))))
 
 
 def history_from(row: own_apis.DescribedHistory) -> GroupHistory:

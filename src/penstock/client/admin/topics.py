@@ -6,7 +6,7 @@ from penstock.client.at_leaders import Failures, ask_leaders, ask_leaders_that_a
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ConnectionFailedError, raise_for
 from penstock.client.messages import Refused
-from penstock.client.metadata import TopicMetadata
+from penstock.client.metadata import TopicMetadata, topic_from
 from penstock.client.values import TopicPartition, by_topic
 from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.create_partitions import (
@@ -33,8 +33,10 @@ from penstock.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
     TopicRequest,
 )
+from penstock.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value, fresh
 
@@ -149,6 +151,21 @@ class TopicAdmin:
             _raise_for(topic.error, None, f"topic {topic.name!r}")
         return topics
 
+    async def first(self, partitions: int) -> tuple[list[TopicMetadata], bool]:
+        """The first topics in the order of their names, and whether those are all: what would be
+        more than so many partitions is left out. UnsupportedByBrokerError where only all topics can be asked for.
+        """
+        request = DescribeTopicPartitionsRequest(response_partition_limit=partitions)
+        answer = await self._cluster.to_any(request, DescribeTopicPartitionsResponse)
+        rest = answer.next_cursor
+        found = [
+            topic
+            for row in answer.topics
+            if not row.error_code and not (rest and rest.partition_index > 0 and rest.topic_name == row.name)
+            if (topic := _described(row)) is not None
+        ]
+        return found, rest is None
+
     async def eligible_leaders(self, names: Sequence[str]) -> dict[TopicPartition, EligibleLeaders]:
         """As far as the cluster knows; empty if it cannot tell."""
         known: dict[TopicPartition, EligibleLeaders] = {}
@@ -221,3 +238,28 @@ def _raise_for(code: int, message: str | None, subject: str) -> None:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         message = f"{subject} does not exist"
     raise_for(code, message, subject)
+
+
+def _described(row: DescribeTopicPartitionsResponseTopic) -> TopicMetadata | None:
+    """As Metadata tells it."""
+    partitions = [
+        MetadataResponsePartition(
+            error_code=one.error_code,
+            partition_index=one.partition_index,
+            leader_id=one.leader_id,
+            leader_epoch=one.leader_epoch,
+            replica_nodes=one.replica_nodes,
+            isr_nodes=one.isr_nodes,
+            offline_replicas=one.offline_replicas,
+        )
+        for one in row.partitions
+    ]
+    return topic_from(
+        MetadataResponseTopic(
+            error_code=row.error_code,
+            name=row.name,
+            topic_id=row.topic_id,
+            is_internal=row.is_internal,
+            partitions=partitions,
+        )
+    )

@@ -137,7 +137,7 @@ export const Configs = ({ rows, change }) =>
     label="Configuration"
     columns=${[
       { id: "name", label: "Key", cell: (row) => html`<code ...${{ title: row.about || "" }}>${row.name}</code>` },
-      { id: "value", label: "Value", cell: (row) => (row.sensitive ? html`<i>secret</i>` : html`<span class=${row.changed ? "changed value" : "value"}>${row.value ?? "–"}</span>`) },
+      { id: "value", label: "Value", cell: (row) => (row.sensitive ? html`<i>secret</i>` : html`<span class=${`${row.changed ? "changed" : ""} ${(row.value ?? "").length < 24 ? "tight" : ""}`}>${row.value ?? "–"}</span>`) },
       { id: "source", label: "From", cell: (row) => row.source.toLowerCase().replaceAll("_", " ") },
       ...(change ? [{ id: "change", label: "", cell: (row) => change(row) }] : []),
     ]}

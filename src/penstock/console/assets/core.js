@@ -6,7 +6,7 @@ export { Component, h, render, useEffect, useMemo, useRef, useState } from "./pr
 
 // Texts of strangers on their way into the page: what is not seen, or turns the direction, stands as an escape.
 // What has to stay as it is (the name that a component asks for) goes in an object: ...${{ name }}.
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]/gu;
 export const show = (text) =>
   text.replace(UNSEEN, (it) => (it === "\n" || it === "\t" ? it : `\\u{${it.codePointAt(0).toString(16)}}`));
 const harmless = (value) => (typeof value === "string" ? show(value) : Array.isArray(value) ? value.map(harmless) : value);

@@ -1,6 +1,6 @@
 // Groups, and one group: who reads what, and how far behind.
 
-import { count, html, pathOf, replace, to, useView } from "./core.js";
+import { count, html, pathOf, replace, time, to, useView } from "./core.js";
 import { Card, Change, Chart, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 
 const LIMIT = 100;
@@ -12,7 +12,7 @@ export const Groups = ({ query }) => {
   const columns = [
     { id: "name", label: "Group", sorts: true, cell: (row) => html`<a href=${to("group", { name: row.name })}>${row.name}</a>` },
     { id: "state", label: "State", sorts: true, cell: (row) => html`<${State} text=${row.state} />` },
-    { id: "type", label: "Kind", cell: (row) => [row.type, row.protocol !== "consumer" && row.protocol].filter(Boolean).join(", ") || "–" },
+    { id: "type", label: "Kind", tight: true, cell: (row) => [row.type, row.protocol !== "consumer" && row.protocol].filter(Boolean).join(", ") || "–" },
     { id: "topics", label: "Topics", cell: (row) => row.topics.join(", ") || "–" },
     { id: "lag", label: "Lag", number: true, sorts: true, cell: (row) => count(row.lag) },
   ];
@@ -38,6 +38,7 @@ export const Group = ({ query }) => {
   const actions =
     it &&
     html`${topics.length > 0 &&
+      it.protocol !== "share" &&
       html`<${Change}
         label="Reset offsets"
         title="Reset offsets"
@@ -66,7 +67,7 @@ export const Group = ({ query }) => {
         <div class="tile"><b>${count(it.total)}</b><span>partitions</span></div>
       </div>
       <div class="cards">
-        <${Card} title="Lag" note="of the last hour" wide><${Chart} label="Lag" ...${{ times: it.history.times, unit: whole, lines: [{ label: "records behind", values: it.history.lag }] }} /><//>
+        <${Card} title="Lag" note="of the last hour" wide><${Chart} label="Lag" whole ...${{ times: it.history.times, unit: whole, lines: [{ label: "records behind", values: it.history.lag }] }} /><//>
         <${Card} title="Members" wide
           ><${Table}
             label="Members"
@@ -80,6 +81,27 @@ export const Group = ({ query }) => {
             ]}
             ...${{ rows: it.members, rowKey: (row) => row.id }}
         /><//>
+        ${it.rebalances &&
+        html`<${Card} title="Why it rebalanced" note="the newest first" wide>
+          ${it.awaited.map(
+            (one) =>
+              html`<p class="warning" key=${one.member}>Waits for ${one.member} ${one.what}${one.since && `, since ${time(one.since)}`}${one.until && `; it is out at ${time(one.until)}`}.</p>`,
+          )}
+          <${Table}
+            label="Why it rebalanced"
+            empty="Nobody has come or gone."
+            columns=${[
+              { id: "epoch", label: "Epoch", number: true, cell: (row) => row.epoch },
+              { id: "began", label: "Began", cell: (row) => time(row.began) },
+              { id: "took", label: "Took", number: true, cell: (row) => (row.took_ms === null ? "not over" : `${count(row.took_ms)} ms`) },
+              { id: "members", label: "Members", number: true, cell: (row) => count(row.members) },
+              { id: "moved", label: "Moved", number: true, cell: (row) => count(row.moved) },
+              { id: "why", label: "Why", cell: (row) => row.why || "–" },
+              { id: "slowest", label: "Slowest", cell: (row) => (row.slowest ? html`<small>${row.slowest}</small> ${count(row.slowest_ms)} ms` : "–") },
+            ]}
+            ...${{ rows: it.rebalances, rowKey: (row) => row.number }}
+          />
+        <//>`}
         <${Card} title="Offsets" note="the furthest behind first" wide
           ><${Table}
             label="Offsets"

@@ -1,6 +1,6 @@
 // Parts of pages: tables, charts, forms for changes.
 
-import { html, pathOf, post, session, useEffect, useRef, useState } from "./core.js";
+import { html, pathOf, post, session, show, useEffect, useRef, useState } from "./core.js";
 
 export const Page = ({ title, about, actions, children }) => {
   const head = useRef();
@@ -37,7 +37,7 @@ export const State = ({ text }) =>
     ${text || "–"}
   </span>`;
 
-// `columns`: { id, label, number, sorts, cell: (row) => … }. `sort` and `onSort` where the server sorts.
+// `columns`: { id, label, number, tight (on one line), sorts, cell: (row) => … }. `sort` and `onSort` where the server sorts.
 export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey }) =>
   rows.length === 0
     ? html`<p class="empty">${empty || "Nothing here."}</p>`
@@ -66,7 +66,7 @@ export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey 
             ${rows.map(
               (row) =>
                 html`<tr ...${{ key: rowKey ? rowKey(row) : undefined }}>
-                  ${columns.map((it) => html`<td class=${it.number ? "number" : ""}>${it.cell(row)}</td>`)}
+                  ${columns.map((it) => html`<td class=${it.number ? "number" : it.tight ? "tight" : ""}>${it.cell(row)}</td>`)}
                 </tr>`,
             )}
           </tbody>
@@ -107,8 +107,8 @@ const faint = (ink) => ink.replace("rgb(", "rgba(").replace(")", ", 0.13)");
 
 const clock = (second, isExact) => new Date(second * 1000).toTimeString().slice(0, isExact ? 8 : 5);
 
-// `lines`: { label, values, shown }; `values` may have gaps.
-export const Chart = ({ label, times, lines, unit }) => {
+// `lines`: { label, values, shown }; `values` may have gaps. `whole`: there is nothing between 0 and 1.
+export const Chart = ({ label, times, lines, unit, whole }) => {
   const place = useRef();
   const plot = useRef();
   const drawn = times.length > 0;
@@ -122,10 +122,10 @@ export const Chart = ({ label, times, lines, unit }) => {
       legend: { show: false },
       cursor: { show: false },
       padding: [8, 24, 0, 0],
-      scales: { y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
+      scales: { x: { range: (_, first, last) => [first === last ? first - 10 : first, last] }, y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
       axes: [
         { ...axis, size: 26, space: 80, values: (_, all) => all.map((it) => clock(it, all.at(-1) - all[0] < 600)) },
-        { ...axis, size: 56, values: (_, all) => all.map(unit) },
+        { ...axis, size: 56, values: (_, all) => all.map((it) => (whole && it % 1 ? "" : unit(it))) },
       ],
       series: [{}, ...lines.map((it, at) => ({ stroke: inks[at], spanGaps: true, fill: at ? undefined : faint(inks[at]), width: 2, points: { space: 24, size: 5 } }))],
     };
@@ -184,7 +184,7 @@ export const Change = ({ label, title, action, fixed, fields = [], warning, onDo
     setBusy(true);
     setProblem(null);
     try {
-      const { done } = await post("/api/change", { ...parsed(asked(), fields), typed });
+      const { done } = await post("/api/change", { ...parsed(asked(), fields), typed: confirms ? preview.type : typed });
       dialog.current.close();
       say(done);
       onDone?.();
@@ -196,6 +196,8 @@ export const Change = ({ label, title, action, fixed, fields = [], warning, onDo
   };
   if (session.read_only) return null;
   const danger = preview?.dangerous;
+  // A name may have characters that nobody can type: as they are shown will do.
+  const confirms = danger && (typed === preview.type || typed === show(preview.type));
   return html`<button class=${quiet ? "quiet" : ""} onClick=${open}>${label}</button>
     <dialog ref=${dialog} aria-label=${title}>
       <form onSubmit=${apply}>
@@ -212,7 +214,7 @@ export const Change = ({ label, title, action, fixed, fields = [], warning, onDo
         ${problem && html`<p class="fault" role="alert">${problem}</p>`}
         <div class="actions">
           <button type="button" class="quiet" onClick=${() => dialog.current.close()}>Cancel</button>
-          <button class=${danger ? "danger" : "main"} disabled=${busy || !preview || (danger && typed !== preview.type)}>${label}</button>
+          <button class=${danger ? "danger" : "main"} disabled=${busy || !preview || (danger && !confirms)}>${label}</button>
         </div>
       </form>
     </dialog>`;

@@ -112,6 +112,14 @@ const Row = ({ topic, it }) => {
   </li>`;
 };
 
+// Whether a form of texts has all of a record, so that the same one can be sent again.
+const isText = (part) => part.kind !== "hex" && !part.cut && !part.text.includes("\r");
+const isPlain = (it) =>
+  [it.key, it.value].every((part) => part.kind === "null" || (part.size > 0 && isText(part))) &&
+  it.headers_total === it.headers.length &&
+  new Set(it.headers.map(([name]) => name)).size === it.headers.length &&
+  it.headers.every(([name, value, cut]) => !cut && isText(value) && value.kind !== "null" && !/[=\n\r]|^\s|\s$|^$/.test(name) && !value.text.includes("\n"));
+
 const Whole = ({ topic, it }) => {
   const where = { topic, partition: it.partition, offset: it.offset };
   const again = {
@@ -127,8 +135,8 @@ const Whole = ({ topic, it }) => {
     <${Part} title="Key" ...${{ part: it.key, where: { ...where, part: "key" } }} />
     <${Part} title="Value" ...${{ part: it.value, where }} />
     ${it.headers.length > 0 &&
-    html`<h3>Headers</h3><dl>${it.headers.map(([name, value], at) => html`<dt key=${`n${at}`}>${name}</dt><dd>${oneLine(value)}</dd>`)}</dl>`}
-    ${it.value.kind !== "hex" && it.key.kind !== "hex" && !it.value.cut &&
+    html`<h3>Headers${it.headers_total > it.headers.length && html` <small>the first ${it.headers.length} of ${count(it.headers_total)}</small>`}</h3><dl>${it.headers.map(([name, value], at) => html`<dt key=${`n${at}`}>${name}</dt><dd>${oneLine(value)}</dd>`)}</dl>`}
+    ${isPlain(it) &&
     html`<${Change} label="Send it again" title="Send this record again" action="produce" ...${{
       fixed: { topic },
       fields: [

@@ -20,7 +20,7 @@ export const Topics = ({ query }) => {
     { id: "bytes", label: "Size", number: true, sorts: true, cell: (row) => bytes(row.bytes) },
     { id: "under_replicated", label: "Under-replicated", number: true, sorts: true, cell: (row) => bad(row.under_replicated) },
     { id: "offline", label: "Offline", number: true, sorts: true, cell: (row) => bad(row.offline) },
-    { id: "records", label: "", cell: (row) => html`<a href=${to("topic", { name: row.name, tab: "records" })} aria-label=${`Records of ${row.name}`}>records</a>` },
+    { id: "records", label: "", tight: true, cell: (row) => html`<a href=${to("topic", { name: row.name, tab: "records" })} aria-label=${`Records of ${row.name}`}>records</a>` },
   ];
   const create = html`<${Change}
     label="Create topic"
@@ -37,7 +37,7 @@ export const Topics = ({ query }) => {
     <div class="filters">
       <${Search} label="Search topics" ...${{ value: query.q }} onSearch=${(q) => go({ q })} />
       <label class="check"><input type="checkbox" checked=${!!query.internal} onChange=${(event) => go({ internal: event.target.checked ? 1 : undefined })} /> internal ones, too</label>
-      ${view.data && html`<span class="quiet-text">${count(view.data.total)} topics</span>`}
+      ${view.data && html`<span class="quiet-text" role="status">${view.data.total === null ? "the first topics; the others come in a moment" : `${count(view.data.total)} topics`}</span>`}
     </div>
     <${Fault} view=${view} />
     ${view.data &&

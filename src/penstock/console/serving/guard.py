@@ -23,9 +23,11 @@ TOKEN: Final = "X-Penstock-Token"
 SESSION_S: Final = 12 * 3_600.0
 MAX_SESSIONS: Final = 1_000
 MAX_FAILURES: Final = 10
-"""Failed log-ins, of all together,"""
+"""Failed log-ins from an address,"""
+MAX_FAILURES_OF_ALL: Final = 100
+"""or from all together,"""
 FAILURES_S: Final = 60.0
-"""in so much time; then nobody may try."""
+"""in so much time; then nobody there may try."""
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 ANYWHERE: Final = ("", "0.0.0.0", "::")
 NOBODY: Final = "anybody"
@@ -60,7 +62,8 @@ class Guard:
         self._users = users
         self._now_s = now_s
         self._sessions: dict[str, tuple[str, float]] = {}
-        self._failures: list[float] = []
+        self._failures: list[tuple[float, str]] = []
+        """When, and from which address."""
         self.token = secrets.token_urlsafe(32)
 
     def check(self, request: web.Request) -> None:
@@ -72,7 +75,10 @@ class Guard:
             )
         origin = request.headers.get("Origin")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-            raise ConsoleError(HTTPStatus.FORBIDDEN, "pages of other origins may not ask")
+            raise ConsoleError(
+                HTTPStatus.FORBIDDEN,
+                "pages of other origins may not ask; a proxy has to pass on the Host that it was asked for",
+            )
         is_link = request.headers.get("Sec-Fetch-Mode") == "navigate" and not request.path.startswith("/api/")
         if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not is_link:
             raise ConsoleError(HTTPStatus.FORBIDDEN, "pages of other sites may not ask")
@@ -81,7 +87,7 @@ class Guard:
         """Whether our own page asks for a change. ConsoleError."""
         if request.content_type != "application/json":
             raise ConsoleError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is application/json")
-        if not hmac.compare_digest(request.headers.get(TOKEN, "").encode(), self.token.encode()):
+        if not hmac.compare_digest(request.headers.get(TOKEN, "").encode(errors="replace"), self.token.encode()):
             raise ConsoleError(HTTPStatus.FORBIDDEN, "the token of this page is not right: load the page again")
 
     def who(self, request: web.Request) -> str | None:
@@ -91,16 +97,17 @@ class Guard:
         user, until_s = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
         return user if self._now_s() < until_s else None
 
-    def log_in(self, user: str, password: str) -> str:
+    def log_in(self, user: str, password: str, address: str) -> str:
         """The cookie's value. ConsoleError 401, after the same work for a wrong password and a missing user."""
         now_s = self._now_s()
-        self._failures = [at for at in self._failures if at > now_s - FAILURES_S]
-        if len(self._failures) >= MAX_FAILURES:
+        self._failures = [(at, where) for at, where in self._failures if at > now_s - FAILURES_S]
+        from_there = sum(where == address for _, where in self._failures)
+        if from_there >= MAX_FAILURES or len(self._failures) >= MAX_FAILURES_OF_ALL:
             raise ConsoleError(HTTPStatus.TOO_MANY_REQUESTS, "too many log-ins have failed: wait a minute")
         expected = self._users.get(user)
         is_right = hmac.compare_digest((expected or Secret("")).text.encode(), password.encode())
         if expected is None or not is_right:
-            self._failures.append(now_s)
+            self._failures.append((now_s, address))
             raise ConsoleError(HTTPStatus.UNAUTHORIZED, "user or password is wrong")
         self._sessions = {key: (name, at) for key, (name, at) in self._sessions.items() if at > now_s}
         while len(self._sessions) >= MAX_SESSIONS:

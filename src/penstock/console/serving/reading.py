@@ -2,7 +2,8 @@
 
 import base64
 import json
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,16 +15,20 @@ from penstock.console.query import needed, number, one_of
 from penstock.console.records import EXPORTED, Records, wanted
 from penstock.console.serving.streaming import begin_events, event, write
 from penstock.console.shown import shown
+from penstock.console.watched import REFUSALS
 
 MAX_TAILS: Final = 8
 MAX_EXPORTS: Final = 2
 WHOLE_BYTES: Final = 1024 * 1024
-"""What a page shows of one value; a file has all of it."""
+"""What a page shows of one value; a file has all of it,"""
+PART_BYTES: Final = 64 * 1024
+"""a part after the other."""
 
 
 class Reading:
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, is_in: Callable[[web.Request], bool]) -> None:
         self._records = records
+        self._is_in = is_in
         self.tails = 0
         self._exports = 0
 
@@ -31,18 +36,21 @@ class Reading:
         return web.json_response(await self._records.window(wanted(request.query)))
 
     async def tail(self, request: web.Request) -> web.StreamResponse:
-        """Each event is a list of records; an empty one says that nothing came."""
+        """Each event is a list of records; an empty one says that nothing came. Until the reader has logged out."""
         want = wanted(request.query)
         if self.tails >= MAX_TAILS:
             raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_TAILS} pages watch records come: close some")
         self.tails += 1
         try:
-            response = await begin_events(request)
             async with aclosing(self._records.tail(want)) as parts:
-                async for rows in parts:
-                    await write(response, event(rows))
-            return response
-        except (TimeoutError, ConnectionError):
+                first = await anext(parts)
+                response = await begin_events(request)
+                with _broken_where_it_fails(request):
+                    await write(response, event(first))
+                    async for rows in parts:
+                        if not self._is_in(request):
+                            break
+                        await write(response, event(rows))
             return response
         finally:
             self.tails -= 1
@@ -54,18 +62,21 @@ class Reading:
             raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_EXPORTS} exports are under way: wait for them")
         self._exports += 1
         try:
-            response = web.StreamResponse(headers=_file(f"{want.topic}.jsonl", "application/x-ndjson"))
-            await response.prepare(request)
             async with aclosing(self._records.export(want)) as parts:
-                async for part in parts:
-                    if part:
-                        await write(response, b"".join(map(_line, part)))
-            await response.write_eof()
+                nothing: list[ConsumedRecord] = []
+                first = await anext(parts, nothing)
+                response = web.StreamResponse(headers=_file(f"{want.topic}.jsonl", "application/x-ndjson"))
+                await response.prepare(request)
+                with _broken_where_it_fails(request):
+                    await _write_lines(response, first)
+                    async for part in parts:
+                        await _write_lines(response, part)
+                    await response.write_eof()
             return response
         finally:
             self._exports -= 1
 
-    async def value(self, request: web.Request) -> web.Response:
+    async def value(self, request: web.Request) -> web.StreamResponse:
         """`part` is value or key; `as` is json, to show up to 1 MiB, or file."""
         query = request.query
         topic, offset = needed(query, "topic"), number(query, "offset", 0)
@@ -74,7 +85,30 @@ class Reading:
         if one_of(query, "as", "json", "file") == "json":
             return web.json_response(shown(data, WHOLE_BYTES))
         name = f"{topic}-{record.partition}-{record.offset}.bin"
-        return web.Response(body=data or b"", headers=_file(name, "application/octet-stream"))
+        response = web.StreamResponse(headers=_file(name, "application/octet-stream"))
+        response.content_length = len(data or b"")
+        await response.prepare(request)
+        with _broken_where_it_fails(request), memoryview(data or b"") as view:
+            for start in range(0, len(view), PART_BYTES):
+                await write(response, bytes(view[start : start + PART_BYTES]))
+            await response.write_eof()
+        return response
+
+
+@contextmanager
+def _broken_where_it_fails(request: web.Request) -> Iterator[None]:
+    """An answer that has begun cannot say what went wrong: its connection breaks, so that nobody takes it for whole."""
+    try:
+        yield
+    except (*REFUSALS, ConnectionError) as error:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError(str(error)) from error
+
+
+async def _write_lines(response: web.StreamResponse, records: Sequence[ConsumedRecord]) -> None:
+    if records:
+        await write(response, b"".join(map(_line, records)))
 
 
 def _file(name: str, kind: str) -> dict[str, str]:

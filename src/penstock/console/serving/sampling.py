@@ -20,7 +20,7 @@ async def keep_sampling(watched: WatchedCluster, live: Live, unwatched_s: float 
     as well to begin with, which takes a while where there are very many: the first page then need not wait for them.
     """
     last_s = -unwatched_s
-    looks: list[Look] = [watched.topics] if unwatched_s else []
+    looks: list[Look] = [watched.first_topics, watched.topics] if unwatched_s else []
     while True:
         now_s = time.monotonic()
         if live.is_watched or (unwatched_s > 0 and now_s - last_s >= unwatched_s):

@@ -15,16 +15,17 @@ from typing import Any, Final
 from aiohttp import web
 
 from penstock import __version__
-from penstock.console.changes import Changes
+from penstock.console.changes import MOST_TOLD, Changes, tell
 from penstock.console.errors import ConsoleError, bad_request
 from penstock.console.records import Records
 from penstock.console.serving.assets import INDEX, read_assets
+from penstock.console.serving.connections import Connection, OneTooMany
 from penstock.console.serving.guard import ANYWHERE, COOKIE, HEADERS, SESSION_S, Guard
 from penstock.console.serving.live import Live
 from penstock.console.serving.reading import Reading
 from penstock.console.serving.sampling import UNWATCHED_S, keep_sampling
 from penstock.console.serving.settings import ConsoleSettings, NotServedError
-from penstock.console.serving.streaming import send_events
+from penstock.console.serving.streaming import STUCK_S, send_events
 from penstock.console.views.cluster import broker, overview, quorum
 from penstock.console.views.connect import ConnectWorker
 from penstock.console.views.groups import group, groups
@@ -58,6 +59,9 @@ VIEWS: Final = {
 OPEN_TO_ALL: Final = frozenset({"/api/session", "/api/login"})
 """What is answered before a log-in, besides the page's own files."""
 logger = logging.getLogger(__name__)
+malformed = logging.getLogger("penstock.console.malformed")
+"""What is no HTTP gets status 400: strangers do not fill the log with it."""
+malformed.setLevel(logging.CRITICAL)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -71,7 +75,7 @@ class ConsoleServer:
         self._guard = Guard(settings.host, settings.allowed_hosts, settings.users, time.monotonic)
         self._live = Live(self._watched, VIEWS)
         self._changes = Changes(self._watched, settings.properties)
-        self._reading = Reading(Records(self._watched, settings.properties))
+        self._reading = Reading(Records(self._watched, settings.properties), self._is_in)
         self._connect = ConnectWorker(settings.worker)
         self._assets = read_assets()
         self._sample_s = sample_s
@@ -91,6 +95,7 @@ class ConsoleServer:
             keepalive_timeout=HEAD_LIMIT_S,
             lingering_time=1,
             auto_decompress=False,  # a small body may become a large one
+            logger=malformed,
         )
         await self._runner.setup()
         host, port = self._settings.host, self._settings.port
@@ -125,8 +130,8 @@ class ConsoleServer:
         assert self._runner is not None
         assert self._runner.server is not None
         if len(self._runner.server.connections) >= MAX_CONNECTIONS:
-            return _OneTooMany()
-        return self._runner.server()
+            return OneTooMany()
+        return Connection(self._runner.server(), STUCK_S)
 
     def _routes(self) -> list[web.RouteDef]:
         gets: dict[str, Handler] = {
@@ -170,10 +175,14 @@ class ConsoleServer:
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
-            logger.exception("%s %s failed", request.method, request.path)
+            logger.exception("%s %r failed", request.method, request.path)
             return _error(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: a fault of the console, see its log"
             )
+
+    def _is_in(self, request: web.Request) -> bool:
+        """Whether who asked may still see what there is."""
+        return self._guard.who(request) is not None
 
     async def _asset(self, request: web.Request) -> web.Response:
         asset = self._assets.get(request.match_info.get("asset", INDEX))
@@ -214,7 +223,7 @@ class ConsoleServer:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         stream = self._live.open()
         try:
-            return await send_events(request, stream)
+            return await send_events(request, stream, self._is_in)
         finally:
             self._live.close(stream)
 
@@ -224,8 +233,22 @@ class ConsoleServer:
         if not isinstance(user, str) or not isinstance(password, str):
             raise bad_request("user and password are texts")
         answer = _json({"user": user})
-        cookie = self._guard.log_in(user, password)
-        answer.set_cookie(COOKIE, cookie, httponly=True, samesite="Strict", max_age=int(SESSION_S), path="/")
+        outcome = "failed"
+        try:
+            cookie = self._guard.log_in(user, password, request.remote or "")
+            outcome = "done"
+        finally:
+            tell(f"{user[:MOST_TOLD]} from {request.remote}", outcome, {"action": "log-in"})
+        self._guard.log_out(request)  # of what this browser had before
+        answer.set_cookie(
+            COOKIE,
+            cookie,
+            httponly=True,
+            samesite="Strict",
+            secure=request.headers.get("Origin", "").startswith("https:"),  # by way of a proxy
+            max_age=int(SESSION_S),
+            path="/",
+        )
         return answer
 
     async def _log_out(self, request: web.Request) -> web.Response:
@@ -247,12 +270,6 @@ class ConsoleServer:
         return _json(done)
 
 
-class _OneTooMany(asyncio.Protocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.abort()
-
-
 async def _protect(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
     if request.path.startswith("/api/"):
@@ -263,6 +280,7 @@ async def _body(request: web.Request) -> Mapping[str, Any]:
     try:
         async with asyncio.timeout(BODY_LIMIT_S):
             document = json.loads(await request.read())
+        json.dumps(document, ensure_ascii=False).encode()  # half a character of UTF-16 cannot be sent on
     except TimeoutError:
         raise ConsoleError(HTTPStatus.REQUEST_TIMEOUT, "the body has not come in time") from None
     except (ValueError, RecursionError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import web
@@ -30,12 +31,13 @@ def event(document: Any) -> bytes:
     return f"data: {json.dumps(document)}\n\n".encode()
 
 
-async def send_events(request: web.Request, stream: Stream) -> web.StreamResponse:
-    """The paths of views that have changed, until the reader goes."""
+async def send_events(request: web.Request, stream: Stream, is_in: Callable[[web.Request], bool]) -> web.StreamResponse:
+    """The paths of views that have changed, until the reader goes or has logged out."""
     response = await begin_events(request)
     try:
-        while True:
+        while is_in(request):
             paths = await stream.next(QUIET_S)
             await write(response, event(paths) if paths else b": quiet\n\n")
+        return response
     except (TimeoutError, ConnectionError):
         return response

@@ -8,16 +8,17 @@ from penstock.client.admin.configs import ResourceType
 from penstock.client.admin.quorum import QuorumInfo, QuorumReplica
 from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.console.errors import bad_request
-from penstock.console.query import MAX_ROWS, Query, needed
+from penstock.console.query import MAX_ROWS, Query, number
 from penstock.console.views.configs import config_rows
 from penstock.console.watched import COUNTED, REFUSALS, Metrics, WatchedCluster, count_name
 
 
 async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
+    """What all topics are needed for is None until they are known."""
     known = await watched.brokers()
     metrics = await watched.metrics()
-    topics = await watched.topics()
-    rows = [row for topic in topics.values() for row in topic.partitions.values()]
+    topics = await watched.topics_soon()
+    rows = [row for topic in (topics or {}).values() for row in topic.partitions.values()]
     silent = {node for node, found in metrics.items() if found is None}
     leads: dict[int, int] = {}
     holds: dict[int, int] = {}
@@ -37,13 +38,13 @@ async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
                 "rack": one.rack,
                 "state": "fenced" if one.is_fenced else "silent" if one.node_id in silent else "in service",
                 "lease": _lease(metrics.get(one.node_id)),
-                "leads": leads.get(one.node_id, 0),
-                "holds": holds.get(one.node_id, 0),
+                "leads": None if topics is None else leads.get(one.node_id, 0),
+                "holds": None if topics is None else holds.get(one.node_id, 0),
             }
             for one in known.brokers
         ],
-        "topics": sum(not topic.is_internal for topic in topics.values()),
-        "partitions": len(rows),
+        "topics": None if topics is None else sum(not topic.is_internal for topic in topics.values()),
+        "partitions": None if topics is None else len(rows),
         "groups": await _groups(watched),
         "problems": problems(topics, {one.node_id for one in known.brokers if not one.is_fenced} - silent),
         "rates": {
@@ -53,11 +54,11 @@ async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
     }
 
 
-def problems(topics: Mapping[str, TopicMetadata], in_service: set[int]) -> dict[str, Any]:
+def problems(topics: Mapping[str, TopicMetadata] | None, in_service: set[int]) -> dict[str, Any]:
     """How many partitions are offline or under-replicated, and the first of them by name."""
     offline: list[PartitionMetadata] = []
     lacking: list[PartitionMetadata] = []
-    for topic in topics.values():
+    for topic in (topics or {}).values():
         for row in topic.partitions.values():
             if row.leader not in in_service:
                 offline.append(row)
@@ -65,7 +66,7 @@ def problems(topics: Mapping[str, TopicMetadata], in_service: set[int]) -> dict[
                 lacking.append(row)
     return {
         name: {
-            "count": len(found),
+            "count": None if topics is None else len(found),
             "partitions": [
                 {"topic": row.topic, "partition": row.partition, "replicas": row.replicas, "isr": row.isr}
                 for row in sorted(found, key=lambda row: row.topic_partition)[:MAX_ROWS]
@@ -119,12 +120,12 @@ def _replica(info: QuorumInfo, one: QuorumReplica, role: str) -> dict[str, Any]:
 
 async def broker(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     """Its disks and its configuration."""
-    node_id = needed(query, "id")
-    if not node_id.isdigit() or int(node_id) not in {one.node_id for one in (await watched.brokers()).brokers}:
-        raise bad_request(f"there is no broker {node_id[:20]}")
-    directories = [row for row in await watched.log_dirs() if row.node_id == int(node_id)]
+    node_id = number(query, "id", -1)
+    if node_id not in {one.node_id for one in (await watched.brokers()).brokers}:
+        raise bad_request(f"there is no broker {node_id}")
+    directories = [row for row in await watched.log_dirs() if row.node_id == node_id]
     return {
-        "id": int(node_id),
+        "id": node_id,
         "directories": [
             {
                 "path": row.path,
@@ -136,5 +137,5 @@ async def broker(watched: WatchedCluster, query: Query) -> dict[str, Any]:
             }
             for row in directories
         ],
-        "configs": config_rows(await watched.configs(ResourceType.BROKER, node_id)),
+        "configs": config_rows(await watched.configs(ResourceType.BROKER, str(node_id))),
     }

@@ -1,6 +1,7 @@
 """Connectors of a worker, asked over its REST interface: what runs, and where it failed. Configurations stay there."""
 
 import json
+import re
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ class ConnectWorker:
 
     def __init__(self, url: str | None) -> None:
         self._url = None if url is None else url.rstrip("/")
+        self._shown = without_user(self._url or "")
 
     async def connectors(self) -> dict[str, Any]:
         """Sorted by name."""
@@ -27,9 +29,9 @@ class ConnectWorker:
             return {"worker": None, "connectors": [], "total": 0}
         found = await self._ask(f"{self._url}/connectors?expand=status")
         if not isinstance(found, dict):
-            raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"what answers at {self._url} is no worker")
+            raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"what answers at {self._shown} is no worker")
         rows = [_connector(name, found[name]) for name in sorted(found)[:MAX_ROWS]]
-        return {"worker": self._url, "connectors": rows, "total": len(found)}
+        return {"worker": self._shown, "connectors": rows, "total": len(found)}
 
     async def _ask(self, url: str) -> Any:
         try:
@@ -38,13 +40,18 @@ class ConnectWorker:
                 while not answer.content.at_eof() and len(data) < MOST_BYTES:
                     data += await answer.content.read(MOST_BYTES - len(data))
                 if answer.status != HTTPStatus.OK:
-                    raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"the worker at {self._url} answers {answer.status}")
+                    raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"the worker at {self._shown} answers {answer.status}")
                 return json.loads(data)
         except (ClientError, TimeoutError) as error:
-            words = f"no worker at {self._url} ({str(error) or type(error).__name__})"
+            words = f"no worker at {self._shown} ({without_user(str(error)) or type(error).__name__})"
             raise ConsoleError(HTTPStatus.BAD_GATEWAY, words) from None
         except (ValueError, RecursionError):
-            raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"what answers at {self._url} is no worker") from None
+            raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"what answers at {self._shown} is no worker") from None
+
+
+def without_user(text: str) -> str:
+    """A password may stand in an address."""
+    return re.sub(r"//[^/@\s]*@", "//", text)
 
 
 def _connector(name: str, expanded: Any) -> dict[str, Any]:

@@ -1,13 +1,17 @@
 """Groups: the list with lag, and one group with its members, its offsets and its lag over time."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from penstock.client.admin.groups import GroupDescription, GroupListing
+from penstock.client.admin.group_history import GroupHistory, why
+from penstock.client.admin.groups import SHARE, GroupDescription, GroupListing
 from penstock.client.values import LATEST, TopicPartition
 from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
 from penstock.console.watched import Lag, WatchedCluster
 from penstock.protocol.errors import KafkaError
+
+MAX_EPOCHS: Final = 50
+"""Of a history, the newest."""
 
 
 async def groups(watched: WatchedCluster, query: Query) -> dict[str, Any]:
@@ -48,7 +52,8 @@ async def group(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     """The window of `from` and `limit` is one of offsets, the furthest behind first."""
     name = needed(query, "name")
     described, problem = await _described(watched, name)
-    offsets = await _offsets(watched, name, described)
+    is_share = described is not None and described.protocol_type == SHARE
+    offsets = await (_share_offsets(watched, name) if is_share else _offsets(watched, name, described))
     first = number(query, "from", 0)
     times, lag = watched.total_lags.of(name)
     members = described.members if described else []
@@ -75,6 +80,38 @@ async def group(watched: WatchedCluster, query: Query) -> dict[str, Any]:
         "total": len(offsets),
         "offsets": offsets[first : first + number(query, "limit", 100, MAX_ROWS)],
         "history": {"times": times, "lag": lag},
+        **_rebalances(await watched.history(name)),
+    }
+
+
+def _rebalances(history: GroupHistory | None) -> dict[str, Any]:
+    """The newest first; None where nobody tells."""
+    if history is None:
+        return {"rebalances": None, "awaited": []}
+    return {
+        "rebalances": [
+            {
+                "number": one.number,
+                "epoch": one.epoch,
+                "began": str(one.started_ms),
+                "took_ms": one.took_ms,
+                "members": one.members,
+                "moved": one.moved,
+                "why": why(one),
+                "slowest": one.times[0].member_id if one.times and one.times[0].own_ms > 0 else None,
+                "slowest_ms": one.times[0].own_ms if one.times else None,
+            }
+            for one in history.epochs[: -MAX_EPOCHS - 1 : -1]
+        ],
+        "awaited": [
+            {
+                "member": one.member_id,
+                "what": one.what,
+                "since": None if one.since_ms is None else str(one.since_ms),
+                "until": None if one.until_ms is None else str(one.until_ms),
+            }
+            for one in history.awaited[:MAX_ROWS]
+        ],
     }
 
 
@@ -87,6 +124,23 @@ async def _described(watched: WatchedCluster, name: str) -> tuple[GroupDescripti
         if name not in listed:
             raise
         return None, f"a group of type {listed[name].type or 'unknown'} is not described here: {error}"
+
+
+async def _share_offsets(watched: WatchedCluster, name: str) -> list[dict[str, Any]]:
+    """Its members share every partition, so none of them is read by one."""
+    rows = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "committed": None if position.offset < 0 else str(position.offset),
+            "end": None,
+            "lag": None if position.lag is None else str(position.lag),
+            "client": None,
+            "member": None,
+        }
+        for one, position in sorted((await watched.share_positions(name)).items())
+    ]
+    return sorted(rows, key=lambda row: -int(str(row["lag"] or 0)))
 
 
 async def _offsets(watched: WatchedCluster, name: str, described: GroupDescription | None) -> list[dict[str, Any]]:

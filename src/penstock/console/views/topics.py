@@ -35,13 +35,17 @@ ORDERS: Final[dict[str, Callable[[TopicMetadata], int]]] = {
 
 
 async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
-    """`q`: a part of the name, `sort` a column, `desc` the order, `internal` adds those; `from`, `limit`: a window."""
+    """`q`: a part of the name, `sort` a column, `desc` the order, `internal` adds those; `from`, `limit`: a window.
+
+    `total` is None while only the first ones are known.
+    """
     words, sort = text(query, "q").lower(), one_of(query, "sort", "name", "bytes", *ORDERS)
     with_internal = bool(number(query, "internal", 0))
+    first = number(query, "from", 0)
+    is_plain = sort == "name" and not words and not first and not number(query, "desc", 0)
+    known, is_all = await watched.first_topics() if is_plain else (await watched.topics(), True)
     found = [
-        topic
-        for name, topic in (await watched.topics()).items()
-        if words in name.lower() and (with_internal or not topic.is_internal)
+        topic for name, topic in known.items() if words in name.lower() and (with_internal or not topic.is_internal)
     ]
     sizes = _by_topic(await (watched.log_dirs() if sort == "bytes" else watched.log_dirs_soon()))
     found.sort(key=lambda topic: topic.name)
@@ -49,9 +53,8 @@ async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
         found.sort(key=(lambda topic: sizes.get(topic.name, -1)) if sort == "bytes" else ORDERS[sort])
     if number(query, "desc", 0):
         found.reverse()
-    first = number(query, "from", 0)
     return {
-        "total": len(found),
+        "total": len(found) if is_all else None,
         "from": first,
         "topics": [
             {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.cli.groups.history import Follower, explanation, why
+from penstock.cli.groups.history import Follower, explanation
 from penstock.client.admin.group_history import (
     AwaitedMember,
     Change,
@@ -11,6 +11,7 @@ from penstock.client.admin.group_history import (
     MemberTime,
     Move,
     explained,
+    why,
 )
 from penstock.client.values import TopicPartition
 
