@@ -5,7 +5,6 @@ after a crash some records come again, and none is missing.
 """
 
 import asyncio
-import json
 import logging
 import math
 from abc import ABC, abstractmethod
@@ -41,6 +40,7 @@ from penstock.work.connect.metrics import Metric
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.generations import Generations
 from penstock.work.connect.runtime.new_topics import NewTopics, topic_groups
+from penstock.work.connect.runtime.records import partition_name
 from penstock.work.connect.runtime.source_offsets import Rows
 from penstock.work.connect.runtime.supervisor import Attempt, pause
 
@@ -80,6 +80,12 @@ class TaskHost(Protocol):
         """What a topic has for them."""
 
     async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None: ...
+
+    def copy(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+        """To the worker's topic, what a transaction has just stored in the connector's own."""
+
+    async def settle(self) -> None:
+        """Wait for what `store` and `copy` did not wait for."""
 
 
 class TaskSetting(Value, kw_only=True):
@@ -194,6 +200,7 @@ class RunningSource(RunningTask):
                 await self._read(producer)
             finally:
                 await self._call(self._task.stop)
+                await host.settle()
 
     _transactions: TransactionContext | None = None
 
@@ -228,7 +235,7 @@ class RunningSource(RunningTask):
                 self.records += 1
 
     def _moved_on(self, record: SourceRecord) -> None:
-        key = json.dumps(dict(record.source_partition), sort_keys=True)
+        key = partition_name(record.source_partition)
         self._offsets[key] = (record.source_partition, record.source_offset)
 
     async def _flush(self) -> None:

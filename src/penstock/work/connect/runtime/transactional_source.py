@@ -132,6 +132,7 @@ class TransactionalSource(RunningSource):
         for key, value in self._host.rows(list(self._offsets.values())):
             await producer.send(self._offsets_topic, value, key=key)
         await producer.commit_transaction()
+        self._host.copy(list(self._offsets.values()))
         self._is_open, self._offsets, self._sent = False, {}, []
         await self._call(self._task.commit)
 
