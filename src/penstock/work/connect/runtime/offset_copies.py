@@ -1,7 +1,7 @@
-"""How far a source is, written to the worker's topic as well where its connector has one of its own (as KIP-618 has it).
+"""How far a source is, written to the worker's topic as well where its connector has one of its own (as in KIP-618).
 
-A connector that no longer names a topic of its own goes on there. Its task does not wait for that, and a copy that fails
-comes with the next one: what counts is in the connector's topic.
+A connector that no longer names a topic of its own goes on there. Its task does not wait for that, and a copy that
+fails comes with the next one: what counts is in the connector's topic.
 """
 
 import asyncio

@@ -59,7 +59,9 @@ class SourceOffsets:
         known = self._offsets.get(connector, {})
         return [
             (
-                known[partition_name(partition)][0] if partition_name(partition) in known else offset_key(connector, partition),
+                known[partition_name(partition)][0]
+                if partition_name(partition) in known
+                else offset_key(connector, partition),
                 None if offset is None else encode(dict(offset)),
             )
             for partition, offset in offsets

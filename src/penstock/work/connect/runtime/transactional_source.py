@@ -17,8 +17,9 @@ from penstock.client.producer import Producer
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.api import RetriableError, SourceRecord, SourceTask, TransactionContext
 from penstock.work.connect.runtime.promises import INTERVAL, OFFSETS_TOPIC, Boundary, boundary_of
-from penstock.work.connect.runtime.running_tasks import IDLE_S, RunningSource, TaskHost, TaskSetting
+from penstock.work.connect.runtime.running_tasks import IDLE_S, RunningSource, TaskSetting
 from penstock.work.connect.runtime.supervisor import Attempt, pause
+from penstock.work.connect.runtime.task_host import TaskHost
 
 FIXED: Final = ("transactional.id", "enable.idempotence", "acks")
 """Settings of its producer that are not the user's."""
