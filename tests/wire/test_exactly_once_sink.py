@@ -144,7 +144,9 @@ async def test_a_topic_for_decisions_that_deletes_is_refused(
         await admin.topics.create(NewTopic(name=name, partitions=1, configs={"cleanup.policy": "compact,delete"}))
         with pytest.raises(KafkaError, match=f"--alter --topic {name} --add-config cleanup.policy=compact"):
             Decider(cluster, name, "some").decide(0, [])
-        await admin.configs.alter(ResourceType.TOPIC, name, [ConfigChange("cleanup.policy", ConfigOperation.SET, "compact")])
+        await admin.configs.alter(
+            ResourceType.TOPIC, name, [ConfigChange("cleanup.policy", ConfigOperation.SET, "compact")]
+        )
     Decider(cluster, name, "some").decide(0, [])
 
 

@@ -31,8 +31,8 @@ from penstock.protocol.errors import KafkaError
 logger = logging.getLogger(__name__)
 
 WRITE_AGAIN: Final = (
-    "A stream or pipeline runs once with penstock.sink.delivery=at-least-once, until this batch is over; a function that "
-    "has write_once writes this batch once with batch.write.format('penstock'), and a batch write takes another "
+    "A stream or pipeline runs once with penstock.sink.delivery=at-least-once, until this batch is over; a function "
+    "that has write_once writes this batch once with batch.write.format('penstock'), and a batch write takes another "
     "penstock.sink.id."
 )
 KEEPS_NOTHING: Final = (

@@ -14,6 +14,7 @@ from penstock.pipeline.datasource.exactly_once import MOST_QUERIES, QUERY_ID, wr
 from penstock.pipeline.datasource.writer import check_topic
 from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError, plain_errors
+from penstock.pipeline.jvm import of_this_run
 from penstock.pipeline.options.sink import DELIVERY, EXACTLY_ONCE, SinkOptions, sink_options
 from penstock.pipeline.options.table import read_options
 
@@ -35,9 +36,9 @@ def write_once(batch: DataFrame, batch_id: int, options: Mapping[str, str]) -> i
         sink = sink_options(read_options({**options, DELIVERY: EXACTLY_ONCE}))
         check_written_columns(batch.schema, sink.topic)
         check_topic(sink)
-        context = batch.sparkSession.sparkContext
-        written = f"{context.getLocalProperty(QUERY_ID)}-{sink.name or sink.topic or ''}"
-        place = context.getLocalProperty(RUN_ID), batch_id
+        session = batch.sparkSession
+        written = f"{of_this_run(session, QUERY_ID)}-{sink.name or sink.topic or ''}"
+        place = of_this_run(session, RUN_ID), batch_id
         if _written.get(written) == place:
             raise PipelineError(
                 f"write_once has written batch {batch_id} to {_target(sink)} already, and would leave these rows out: "
