@@ -22,7 +22,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/work/pipeline.py": dict.fromkeys(
         (
             "penstock.pipeline.running.backfill",
-            "penstock.pipeline.running.jvm",
+            "penstock.pipeline.jvm",
             "penstock.pipeline.running.run",
         ),
         "120 to 160, and Spark's own start has begun by then",

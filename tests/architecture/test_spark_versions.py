@@ -44,7 +44,7 @@ NEWER = {
 }
 TYPES = "pyspark.sql.types"
 OF_A_JVM = {"_jvm", "_jsc", "_jdf", "_jc", "_jsparkSession", "_jreader", "_jwrite", "_jsq", "_sc", "sparkContext"}
-KNOWS_THE_JVM = "penstock/pipeline/running/jvm.py"
+KNOWS_THE_JVM = "penstock/pipeline/jvm.py"
 
 
 def _nodes() -> Iterator[tuple[str, ast.AST]]:

@@ -78,6 +78,26 @@ def test_whatever_step_fails_the_function_writes_each_batch_once(
     assert committed(spark, servers, target) == numbered(len(STEPS))
 
 
+def test_a_function_that_writes_twice_gives_each_write_a_name(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    source, target = filled_topic(servers, [2]), new_topic(servers, 1)
+    options = {"kafka.bootstrap.servers": servers, "topic": target}
+    names: list[dict[str, str]] = [{}, {}]
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        for name in names:
+            write_once(batch, batch_id, {**options, **name})
+
+    frame = stream_frame(spark, servers, source).select("key", "value")
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path))
+    with pytest.raises(Exception, match="would leave these rows out"):
+        writer.trigger(availableNow=True).start().awaitTermination()
+    names[1] = {"penstock.sink.id": "again"}
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert committed(spark, servers, target) == sorted(numbered(2) * 2)
+
+
 def test_a_pipeline_says_so_and_writes_once(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     source, target = filled_topic(servers, [6]), new_topic(servers, 1)
     spec = load_yaml(

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.jvm import TextFiles
+from penstock.pipeline.jvm import TextFiles
 from penstock.pipeline.running.pinned_schemas import AFTER_ALL_MS, FOLDER, with_pinned_schemas
 from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.pipeline.spec.pipeline import PipelineSpec

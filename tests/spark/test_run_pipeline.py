@@ -11,8 +11,8 @@ from tests.spark.topics import batch_frame, filled_topic, json_records, new_topi
 
 from penstock.pipeline.committed_files import committed_files
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import local_files
 from penstock.pipeline.running import sink_query
-from penstock.pipeline.running.jvm import local_files
 from penstock.pipeline.running.progress import BatchProgress
 from penstock.pipeline.running.run import run_pipeline
 from penstock.pipeline.spec.files import load_spec

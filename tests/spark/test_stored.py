@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from tests.spark.topics import batch_frame, filled_topic, new_topic, numbered, write
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import local_files
 from penstock.pipeline.running.check import stored_problems
-from penstock.pipeline.running.jvm import local_files
 from penstock.pipeline.running.run import run_pipeline
 from penstock.pipeline.running.stored import StateStore, positions_at, stored_queries
 from penstock.pipeline.spec.files import load_spec

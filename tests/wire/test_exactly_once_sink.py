@@ -12,6 +12,7 @@ from tests.wire.test_transactional_producer import committed
 from tests.wire.test_two_phase_commit import node as node_of_two_phases
 
 from penstock.client.admin import Admin
+from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.topics import NewTopic
 from penstock.client.blocking import BlockingCluster, Pauses
 from penstock.client.blocking.offsets import list_offsets
@@ -19,7 +20,7 @@ from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
-from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic
+from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic, new_topic
 from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
@@ -30,6 +31,7 @@ from penstock.pipeline.once.names import ids_of
 from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.hashing import partition_for_key
 
 keeping = node_of_two_phases
@@ -132,6 +134,27 @@ def test_what_is_forgotten_leaves_nothing_but_others_stay(sink: SinkOptions, clu
     Decider(cluster, sink.decisions_topic, query).forget()
     last = {name: DecisionsTopic(cluster, sink.decisions_topic, name).last() for name in (query, other)}
     assert last == {query: None, other: Decision(0, ())}
+
+
+async def test_a_topic_for_decisions_that_deletes_is_refused(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    name = f"{sink.topic}-deletes"
+    async with Admin(servers) as admin:
+        await admin.topics.create(NewTopic(name=name, partitions=1, configs={"cleanup.policy": "compact,delete"}))
+        with pytest.raises(KafkaError, match=f"--alter --topic {name} --add-config cleanup.policy=compact"):
+            Decider(cluster, name, "some").decide(0, [])
+        await admin.configs.alter(
+            ResourceType.TOPIC, name, [ConfigChange("cleanup.policy", ConfigOperation.SET, "compact")]
+        )
+    Decider(cluster, name, "some").decide(0, [])
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(0, 1, "1"), (1, 1, "1"), (2, 2, "1"), (5, 3, "2")])
+def test_decisions_have_replicas_as_there_are_brokers(brokers: int, replicas: int, in_sync: str) -> None:
+    topic = new_topic("decisions", brokers)
+    configs = {config.name: config.value for config in topic.configs}
+    assert (topic.replication_factor, configs["min.insync.replicas"]) == (replicas, in_sync)
 
 
 async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingCluster, servers: str) -> None:

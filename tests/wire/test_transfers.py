@@ -8,7 +8,8 @@ from tests.wire.committed_records import committed_records
 from penstock.client.admin import Admin
 from penstock.client.errors import ProducerFencedError
 from penstock.client.producer import Producer
-from penstock.client.values import TopicPartition
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import KafkaError
 from penstock.work.transfer import NotOwnedError, Transfer
 
 
@@ -68,3 +69,24 @@ async def test_who_wakes_too_late_does_not_take_the_place_of_who_has_the_task(bo
         await Transfer(*here, lambda: before_s).__aenter__()
     async with Transfer(*here) as transfer:
         assert await copy_one(transfer, f"{topic}-copy") == 1
+
+
+async def test_a_place_that_is_gone_is_an_error_and_where_there_was_none_the_first_record_is_next(
+    bootstrap: str, topic: str
+) -> None:
+    partition, to = TopicPartition(topic, 0), f"{topic}-copy"
+    here = bootstrap, f"{topic}-workers", "task-0", [partition]
+    async with Producer(bootstrap) as producer, Admin(bootstrap) as admin:
+        for word in (b"one", b"two", b"three", b"four"):
+            await producer.send_and_wait(topic, word, partition=0)
+        await admin.topics.delete_records({partition: 1})
+        async with Transfer(*here) as transfer:
+            assert await copy_one(transfer, to) == 1
+        await admin.topics.delete_records({partition: 3})
+        async with Transfer(*here) as transfer:
+            with pytest.raises(KafkaError, match=f"no offset 2 any longer.*--group {topic}-workers --reset-offsets"):
+                await copy_one(transfer, to)
+        await admin.groups.set_offsets(f"{topic}-workers", {partition: OffsetAndMetadata(3)})
+    async with Transfer(*here) as transfer:
+        assert await copy_one(transfer, to) == 1
+    assert await committed(bootstrap, to) == [b"two", b"four"]

@@ -137,8 +137,8 @@ def _run(
     """Start Spark first: Python code may need it to say the pipeline."""
     with view:
         session = spark_session(name, master=master, config=settings, log_file=log_file)
+        from penstock.pipeline.jvm import page_of
         from penstock.pipeline.running.backfill import run_backfill
-        from penstock.pipeline.running.jvm import page_of
         from penstock.pipeline.running.run import keep_in_log, run_pipeline
 
         stop = threading.Event()

@@ -106,10 +106,11 @@ class TransactionCoordinators:
         raise_for(_first_refusal(response), f"partitions for the transaction of {identity.transactional_id!r}")
         identity.added.update(dict.fromkeys(new))
 
-    def end(self, name: TransactionName, *, commits: bool) -> bool:
+    def end(self, name: TransactionName, *, commits: bool) -> bool | None:
         """Whether it has ended so, now or before; False where it has ended in the other way.
 
-        Of one that is kept and whose id is forgotten, it was carried out: it is never ended in another way.
+        Where the id is forgotten (transactional.id.expiration.ms) nobody knows: None. Of one that is kept it was
+        carried out: it is never ended in another way.
         """
         request = EndTxnRequest(
             transactional_id=name.transactional_id,
@@ -118,8 +119,8 @@ class TransactionCoordinators:
             committed=commits,
         )
         response = self._asked(name.transactional_id, ApiKey.END_TXN, request, EndTxnResponse)
-        if name.is_kept and response.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            return True
+        if response.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            return True if name.is_kept else None
         if response.error_code in NOT_ITS_OWN:
             return False
         raise_for(response.error_code, f"the end of the transaction of {name.transactional_id!r}")

@@ -302,18 +302,25 @@ AUDITED: Final = frozenset(
 
 async def decided(node: ControllerNode, context: RequestContext | None, request: Message, deadline_s: float) -> Any:
     """The controller's answer. Without a context the node itself asks. Raises KafkaError."""
-    reply = await submitting(node, context, deadline_s)(request)
     if context is None or api_of_request(request).key not in AUDITED:
-        return reply
-    return await audited(node, context, request, reply)
+        return await submitting(node, context, deadline_s)(request)
+
+    def unheard(reply: Any) -> None:
+        node.slices.run(_told(node, context, request, reply))
+
+    return await audited(node, context, request, await submitting(node, context, deadline_s, unheard)(request))
 
 
 async def audited(node: Broker | ControllerNode, context: RequestContext, request: Message, reply: Any) -> Any:
     """The reply, when the audit log says what has changed."""
-    as_json = node.config.penstock_authorizer_audit_format == "json"
-    told = resolve_name("penstock.node.api.audited:audited")(context, request, reply, as_json=as_json)
-    answer = node.slices.answer(told)
+    answer = node.slices.answer(_told(node, context, request, reply))
     return await answer if hasattr(answer, "__await__") else answer
+
+
+def _told(node: Broker | ControllerNode, context: RequestContext, request: Message, reply: Any) -> Steps[Any]:
+    as_json = node.config.penstock_authorizer_audit_format == "json"
+    steps: Steps[Any] = resolve_name("penstock.node.api.audited:audited")(context, request, reply, as_json=as_json)
+    return steps
 
 
 async def _decide(node: ControllerNode, context: RequestContext, request: Message) -> Any:
@@ -324,11 +331,16 @@ async def _decide(node: ControllerNode, context: RequestContext, request: Messag
 
 
 def submitting(
-    node: ControllerNode, context: RequestContext | None, deadline_s: float
+    node: ControllerNode,
+    context: RequestContext | None,
+    deadline_s: float,
+    unheard: Callable[[Any], None] | None = None,
 ) -> Callable[[Message], Awaitable[Any]]:
     """What has the controller decide on a client's command, or the node's own; a client has quotas for some of them."""
     asker = "" if context is None else context.session.asker
-    submit: Callable[[Message], Awaitable[Any]] = partial(node.controller.submit, deadline_s=deadline_s, asker=asker)
+    submit: Callable[[Message], Awaitable[Any]] = partial(
+        node.controller.submit, deadline_s=deadline_s, asker=asker, unheard=unheard
+    )
     throttle = node.throttling.active
     if throttle is None or context is None:
         return submit

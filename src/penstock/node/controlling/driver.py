@@ -29,6 +29,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller.controller import Controller
@@ -67,6 +68,7 @@ class _Queued(Value):
     since: float
     verdicts: "Verdicts | None"
     asker: str
+    unheard: Callable[[Any], None] | None
 
 
 class ControllerDriver:
@@ -125,13 +127,15 @@ class ControllerDriver:
         deadline_s: float | None = None,
         verdicts: "Verdicts | None" = None,
         asker: str = "",
+        unheard: Callable[[Any], None] | None = None,
     ) -> asyncio.Future[Any]:
         """Queues a request message; the future's result is the response message of its API.
 
         It fails with KafkaError where nothing was decided, or the outcome is unknown: NOT_CONTROLLER, REQUEST_TIMED_OUT
         at the deadline, a time of the event loop, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR. A command whose
         future is done before its turn is not decided. `verdicts` are what policies said (`PolicedCommands`), `asker` is
-        `ControllerState.asker`.
+        `ControllerState.asker`. `unheard` is told the response where something was changed, and the future has failed,
+        by its deadline for one, or was cancelled.
         """
         assert is_command(command), f"{type(command).__name__} is no command of the controller"
         loop = asyncio.get_running_loop()
@@ -143,7 +147,7 @@ class ControllerDriver:
         if deadline_s is not None:
             timer = loop.call_at(deadline_s, _time_out, reply)
             reply.add_done_callback(lambda _: timer.cancel())
-        self._queue.append(_Queued(command, reply, loop.time(), verdicts, asker))
+        self._queue.append(_Queued(command, reply, loop.time(), verdicts, asker, unheard))
         self._work_soon()
         return reply
 
@@ -340,6 +344,8 @@ class ControllerDriver:
         last = self._log.next_offset - 1
 
         def answer(done: asyncio.Future[int]) -> None:
+            if queued.unheard is not None and decision.records and not done.cancelled() and done.exception() is None:
+                queued.reply.add_done_callback(partial(_tell_unheard, queued.unheard, decision.reply))
             if decision.waits_for_brokers and self._controller is None:
                 self._refuse(queued, KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
             elif decision.waits_for_brokers and not done.cancelled() and done.exception() is None:
@@ -414,6 +420,11 @@ def _answer_when_committed(waiting: asyncio.Future[Any], reply: object, committe
         waiting.set_result(reply)
     else:
         waiting.set_exception(error)
+
+
+def _tell_unheard(unheard: Callable[[Any], None], reply: object, answered: asyncio.Future[Any]) -> None:
+    if answered.cancelled() or answered.exception() is not None:
+        unheard(reply)
 
 
 def _time_out(waiting: asyncio.Future[Any]) -> None:

@@ -123,11 +123,13 @@ class PolicedCommands:
     def is_active(self) -> bool:
         return self._controller.is_active
 
-    def submit(self, command: Message, deadline_s: float, asker: str = "") -> asyncio.Future[Any]:
+    def submit(
+        self, command: Message, deadline_s: float, asker: str = "", unheard: Callable[[Any], None] | None = None
+    ) -> asyncio.Future[Any]:
         """As `ControllerDriver.submit`."""
         if api_of_request(command).key not in JUDGED:
-            return self._controller.submit(command, deadline_s, asker=asker)
-        return asyncio.get_running_loop().create_task(self._judged(command, deadline_s))
+            return self._controller.submit(command, deadline_s, asker=asker, unheard=unheard)
+        return asyncio.get_running_loop().create_task(self._judged(command, deadline_s, unheard))
 
     async def close(self) -> None:
         """No command comes any more."""
@@ -139,14 +141,14 @@ class PolicedCommands:
         except TimeoutError:
             logger.warning("%s has not returned for %s s: it is left behind, not closed", self._called, CLOSING_S)
 
-    async def _judged(self, command: Message, deadline_s: float) -> Any:
+    async def _judged(self, command: Message, deadline_s: float, unheard: Callable[[Any], None] | None) -> Any:
         if self._waiting >= MAX_QUEUED_COMMANDS:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{self._waiting} commands wait for policies already")
         verdicts = Verdicts(self._kinds)
         self._waiting += 1
         try:
             while True:
-                reply = await self._controller.submit(command, deadline_s, verdicts)
+                reply = await self._controller.submit(command, deadline_s, verdicts, unheard=unheard)
                 if not verdicts.open:
                     return reply
                 verdicts.answer(await self._asked(tuple(verdicts.open), deadline_s))

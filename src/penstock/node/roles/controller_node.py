@@ -27,7 +27,9 @@ class Commands(Protocol):
     def is_active(self) -> bool:
         """It leads the quorum, and has applied all that was before."""
 
-    def submit(self, command: Message, deadline_s: float, *, asker: str = "") -> asyncio.Future[Any]:
+    def submit(
+        self, command: Message, deadline_s: float, *, asker: str = "", unheard: Callable[[Any], None] | None = None
+    ) -> asyncio.Future[Any]:
         """The response, once it is committed. See `ControllerDriver.submit`."""
 
 

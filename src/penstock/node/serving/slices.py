@@ -57,13 +57,14 @@ async def to_its_end(work: Awaitable[T]) -> T:
 class Slices:
     """What the long answers of one node share."""
 
-    __slots__ = ("_turn", "_under_way", "_working", "memory")
+    __slots__ = ("_turn", "_unawaited", "_under_way", "_working", "memory")
 
     def __init__(self, memory_bytes: int = -1) -> None:
         self.memory = RequestMemory(memory_bytes)
         self._under_way = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
         self._turn = asyncio.Lock()
         self._working = asyncio.Lock()
+        self._unawaited: dict[asyncio.Future[Any], None] = {}
 
     def answer(self, steps: Steps[T]) -> T | Awaitable[T]:
         """The result, at once if the first slice brings it."""
@@ -77,6 +78,14 @@ class Slices:
             result: T = stop.value
             return result
         return self._go_on(steps, work)
+
+    def run(self, steps: Steps[Any]) -> None:
+        """To their end, though nobody waits for it."""
+        answer = self.answer(steps)
+        if isinstance(answer, Awaitable):
+            running = asyncio.ensure_future(answer)
+            self._unawaited[running] = None
+            running.add_done_callback(self._unawaited.pop)
 
     async def _go_on(self, steps: Steps[T], work: Yielded) -> T:
         async with self._under_way:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from penstock.client.blocking import BlockingCluster
 from penstock.client.blocking.produce import ProducerIdentity
@@ -29,6 +29,37 @@ from penstock.pipeline.once.names import decider_of, ids_of
 from penstock.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
+
+WRITE_AGAIN: Final = (
+    "A stream or pipeline runs once with penstock.sink.delivery=at-least-once, until this batch is over; a function "
+    "that has write_once writes this batch once with batch.write.format('penstock'), and a batch write takes another "
+    "penstock.sink.id."
+)
+KEEPS_NOTHING: Final = (
+    "This cluster does not keep what is prepared. A longer kafka.transaction.timeout.ms (brokers allow "
+    "transaction.max.timeout.ms) gives a driver more time to come back; Penstock with "
+    "transaction.two.phase.commit.enable=true on all brokers keeps it until it is decided about."
+)
+
+
+def advice_on(lost: LostError) -> str:
+    """What has happened to the rows, what to do now, and that it does not come again."""
+    if lost.transaction.is_kept:
+        return (
+            f"somebody has ended it by hand, and a part of the batch is not there. {WRITE_AGAIN} A part of it is there "
+            "twice then."
+        )
+    if lost.is_forgotten:
+        return (
+            "the driver was away for longer than the cluster remembers its ids (transactional.id.expiration.ms). Look "
+            "with isolation.level=read_committed whether the rows of the batch are there. If they are, the checkpoint "
+            "may go on behind it: begin with a new one, from the offsets where the batch ends. If they are not, write "
+            f"it again. {WRITE_AGAIN} {KEEPS_NOTHING}"
+        )
+    return (
+        "more than kafka.transaction.timeout.ms went by before the decision was carried out, or somebody has ended it, "
+        f"and a part of the batch is not there. {WRITE_AGAIN} A part of it is there twice then. {KEEPS_NOTHING}"
+    )
 
 
 class Decider:
@@ -61,12 +92,7 @@ class Decider:
                 "(kafka.transaction.timeout.ms), or someone has ended it. The batch runs again."
             ) from error
         except LostError as error:
-            raise PipelineError(
-                f"Query {self._query}: {error}: more than kafka.transaction.timeout.ms went by before the decision was "
-                "carried out, and a part of the batch is not there. Run the query once with "
-                "penstock.sink.delivery=at-least-once, which writes the whole batch again. Brokers with "
-                "transaction.two.phase.commit.enable=true keep what is prepared."
-            ) from error
+            raise PipelineError(f"Query {self._query}: {error}: {advice_on(error)}") from error
 
     def forget(self) -> None:
         """What was decided last is carried out, and nobody will ask for it."""
@@ -108,7 +134,7 @@ class Decider:
         if not is_written:
             raise OutrunError("another process decides at the same time")
 
-    def _end(self, transaction: TransactionName, *, commits: bool) -> bool:
+    def _end(self, transaction: TransactionName, *, commits: bool) -> bool | None:
         is_done = self._coordinators.end(transaction, commits=commits)
         if not commits and is_done:
             logger.info("query %s: what an attempt has left is aborted: %s", self._query, transaction)

@@ -3,6 +3,8 @@
 The last record of a query's key counts. It is looked for from the end backwards: a query that runs has it near there.
 """
 
+import logging
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.client.blocking import BlockingCluster, Pauses, now_ms
@@ -26,20 +28,62 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.protocol.requests.api import ApiKey
 
 PARTITIONS: Final = 8
 FIRST_LOOK, GROWTH = 500, 8
 """Offsets that are looked through first, and how many times as many come next."""
-CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
+MOST_REPLICAS: Final = 3
+"""As many as there are brokers, if these are fewer: a decision that is lost makes a batch come twice."""
+POLICY, COMPACT = "cleanup.policy", "compact"
+CONFIGS: Final = {
+    POLICY: COMPACT,
+    "segment.bytes": "16777216",
+    "min.cleanable.dirty.ratio": "0.1",
+    "unclean.leader.election.enable": "false",
+}
 FORGOTTEN: Final = b""
 DECIDING_TIMEOUT_MS: Final = 60_000
 """What a decider has left that died before it had decided, is aborted then, if no other one comes first."""
 LONGEST_WAIT_MS: Final = DECIDING_TIMEOUT_MS + 30_000
 """Brokers look for what is to be aborted at intervals (transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
-BROKERS_OWN: Final = -1
-"""As many replicas as the brokers' default.replication.factor says."""
+TOPIC: Final = 2
+"""The kind of resource whose configs are asked for."""
+logger = logging.getLogger(__name__)
+
+
+def new_topic(name: str, brokers: int) -> CreatableTopic:
+    """For a cluster of so many brokers: one of three may fail, and decisions are made still."""
+    replicas = max(1, min(MOST_REPLICAS, brokers))
+    configs = {**CONFIGS, "min.insync.replicas": str(2 if replicas == MOST_REPLICAS else 1)}
+    return CreatableTopic(
+        name=name,
+        num_partitions=PARTITIONS,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+
+
+def check_configs(name: str, configs: Mapping[str, str | None]) -> None:
+    """Of a topic that was there before. KafkaError where it would forget decisions.
+
+    It is not altered: a topic that was named by mistake has records that compaction would take.
+    """
+    policy = configs.get(POLICY, COMPACT)
+    if policy != COMPACT:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the topic {name!r} is for decisions, and has {POLICY}={policy}: what was decided is deleted there with "
+            "time, and a batch that runs again then comes twice. If it has nothing else, `penstock configs --alter "
+            f"--topic {name} --add-config {POLICY}={COMPACT}` makes it fit; else name another topic "
+            "(penstock.sink.decisions.topic)",
+        )
 
 
 class DecisionsTopic:
@@ -48,6 +92,7 @@ class DecisionsTopic:
         self._cluster, self._key = cluster, query.encode()
         if not cluster.partitions_there([name]):
             self._create(name)
+        check_configs(name, self._configs_of(name))
         count = len(cluster.partitions_of([name])[name])
         self._partition = name, partition_for_key(self._key, min(count, PARTITIONS))  # the same, should it get more
         options = {"bootstrap.servers": "of.the.cluster:1", "subscribe": name, "isolation.level": "read_committed"}
@@ -55,12 +100,7 @@ class DecisionsTopic:
         self._source: SourceOptions = source.replace(settings=cluster.settings)
 
     def _create(self, name: str) -> None:
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=PARTITIONS,
-            replication_factor=BROKERS_OWN,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in CONFIGS.items()],
-        )
+        topic = new_topic(name, len(self._cluster.metadata.brokers))
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._cluster.settings.request_timeout_ms)
 
         def attempt() -> None:
@@ -70,6 +110,22 @@ class DecisionsTopic:
                 raise_for(result.error_code, result.error_message, f"making the topic {name!r} for decisions")
 
         self._cluster.retried(attempt)
+
+    def _configs_of(self, name: str) -> dict[str, str | None]:
+        """Those that are looked at; none where the user may not see them."""
+        resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[POLICY])
+        request = DescribeConfigsRequest(resources=[resource])
+
+        def attempt() -> dict[str, str | None]:
+            broker = self._cluster.any_broker()
+            result = broker.request(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse).results[0]
+            if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                logger.info("whether the topic %r keeps decisions is not known: DESCRIBE_CONFIGS is not allowed", name)
+                return {}
+            raise_for(result.error_code, result.error_message, f"the configs of the topic {name!r}")
+            return {config.name: config.value for config in result.configs}
+
+        return self._cluster.retried(attempt)
 
     def last(self) -> Decision | None:
         """Of the query, of those that are committed. KafkaError where it cannot be known."""

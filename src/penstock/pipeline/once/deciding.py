@@ -6,7 +6,7 @@
 | `Look`         | the last decision of the query, or None | the same                                                  |
 | `ListOpen`     | open transactions of the query's tasks  | the same                                                  |
 | `Write`        |                                         | it is decided: who comes next carries it out              |
-| `End` (commit) | whether it is committed                 | the same; what is committed stays so                      |
+| `End` (commit) | whether it is committed, None: unknown  | the same; what is committed stays so                      |
 | `End` (abort)  |                                         | the same                                                  |
 
 `Write` fails if another process has come to `Fence` since this one did. So one process decides about a batch, and what
@@ -61,11 +61,13 @@ class AbortedError(Exception):
 
 
 class LostError(Exception):
-    """A batch was decided, and one of its transactions is aborted. It has come to be known too late."""
+    """A batch was decided, and one of its transactions is aborted, or forgotten. It has come to be known too late."""
 
-    def __init__(self, batch: int, transaction: TransactionName) -> None:
-        super().__init__(f"batch {batch} was decided, and its transaction {transaction.transactional_id} is aborted")
+    def __init__(self, batch: int, transaction: TransactionName, *, is_forgotten: bool = False) -> None:
+        became = "is forgotten: committed or aborted" if is_forgotten else "is aborted"
+        super().__init__(f"batch {batch} was decided, and its transaction {transaction.transactional_id} {became}")
         self.batch = batch
+        self.is_forgotten = is_forgotten
         self.transaction = transaction
 
 
@@ -83,7 +85,7 @@ def deciding(batch: int, prepared: Collection[TransactionName]) -> Deciding:
         is_committed = yield End(transaction, commits=True)
         if not is_committed:
             yield from _found(batch)
-            raise LostError(batch, transaction)
+            raise LostError(batch, transaction, is_forgotten=is_committed is None)
     for transaction in left:
         if transaction not in decision.transactions:
             yield End(transaction, commits=False)

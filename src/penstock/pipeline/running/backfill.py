@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import TextFiles
 from penstock.pipeline.running.frames import Raw, frames_of_sinks
-from penstock.pipeline.running.jvm import TextFiles
 from penstock.pipeline.running.pinned_schemas import with_pinned_schemas
 from penstock.pipeline.running.run import in_a_sentence
 from penstock.pipeline.spec.declared_options import with_default_isolation

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import TextFiles, check_as_stream, file_lister
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.frames import (
     check_reads,
@@ -18,7 +19,6 @@ from penstock.pipeline.running.frames import (
     stream_of,
     table_of,
 )
-from penstock.pipeline.running.jvm import TextFiles, check_as_stream, file_lister
 from penstock.pipeline.running.pinned_schemas import AFTER_ALL_MS, with_pinned_schemas
 from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.settings import misspelt_settings

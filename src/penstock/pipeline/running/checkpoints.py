@@ -8,7 +8,7 @@ counts from 0, so all that it reads first would be skipped: that is refused.
 
 from penstock.pipeline.committed_files import BATCH_FILE, OUTPUT_LOG
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.jvm import ListFiles
+from penstock.pipeline.jvm import ListFiles
 from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.pipeline.running.jvm import execution_of
+from penstock.pipeline.jvm import execution_of
 
 LOOK_EVERY_S: Final = 0.2
 

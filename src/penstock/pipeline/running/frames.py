@@ -10,8 +10,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import names_of_reads
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
-from penstock.pipeline.running.jvm import names_of_reads
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
 from penstock.pipeline.running.topic_sinks import written_once, written_rows

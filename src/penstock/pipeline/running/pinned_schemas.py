@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.jvm import TextFiles
+from penstock.pipeline.jvm import TextFiles
 from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec, SourceSpec
 from penstock.pipeline.values.kinds import TypedValues
 from penstock.pipeline.values.schemas import latest_id

@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.errors import PipelineError, message_in
+from penstock.pipeline.jvm import TextFiles, active_session, file_lister, is_here
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
 from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
-from penstock.pipeline.running.jvm import TextFiles, active_session, file_lister, is_here
 from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings

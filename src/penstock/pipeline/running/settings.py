@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
+from penstock.pipeline.jvm import known_settings
 from penstock.pipeline.options.values import nearest
-from penstock.pipeline.running.jvm import known_settings
 
 ALIKE = 0.9
 """Parts of Spark that are not loaded yet have settings that it does not know either, of other names."""

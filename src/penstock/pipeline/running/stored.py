@@ -10,9 +10,9 @@ from penstock.client.blocking import BlockingCluster
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.stream_position import StreamPosition, from_json, to_json
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import TextFiles
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
-from penstock.pipeline.running.jvm import TextFiles
 from penstock.pipeline.session import PARTITIONS
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
 from penstock.protocol.value import Value

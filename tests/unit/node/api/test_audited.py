@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64encode
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.audited import CHANGES, audited
-from penstock.node.api.commands import AUDITED
+from penstock.node.api.commands import AUDITED, decided
 from penstock.node.serving.access import audit_log
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.slices import Slices
 from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import (
     alter_client_quotas,
     alter_configs,
@@ -226,3 +229,29 @@ OF_ONE_TOKEN = {ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, A
 def test_an_empty_request_changes_nothing(caplog: pytest.LogCaptureFixture, key: int) -> None:
     api = api_of(key)
     assert told(caplog, api.request_class(), api.response_class()) == []
+
+
+async def test_what_is_made_when_its_client_has_gone_is_told_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    """However many lines it takes."""
+    asked = create_acls.CreateAclsRequest(creations=[creation(RULE)] * 300)
+    reply = create_acls.CreateAclsResponse(results=[create_acls.AclCreationResult()] * 300)
+    left: list[Any] = []
+
+    class Late:
+        def submit(self, command: Message, deadline_s: float, **options: Any) -> asyncio.Future[Any]:
+            left.append(options["unheard"])
+            waiting = asyncio.get_running_loop().create_future()
+            waiting.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+            return waiting
+
+    config = SimpleNamespace(penstock_authorizer_audit_format="kafka")
+    node: Any = SimpleNamespace(
+        config=config, controller=Late(), slices=Slices(), throttling=SimpleNamespace(active=None)
+    )
+    with pytest.raises(KafkaError):
+        await decided(node, RequestContext(ApiKey.CREATE_ACLS, 0, 1, "test", ROOT), asked, 0)
+    assert not caplog.records
+    left[0](reply)
+    while node.slices._unawaited:
+        await asyncio.sleep(0)
+    assert [record.getMessage().endswith(f"made {RULE_TEXT}") for record in caplog.records] == [True] * 300

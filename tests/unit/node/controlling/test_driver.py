@@ -317,6 +317,30 @@ async def test_what_is_not_committed_by_its_deadline_is_refused_and_may_hold_all
     assert list(driver.image.topics) == ["flights", "delays"]
 
 
+async def test_what_is_changed_and_not_heard_of_is_told_once_it_is_committed(memory: GatedLog) -> None:
+    driver = await started(memory)
+    unheard: list[str] = []
+    memory.open.clear()
+    memory.started.clear()
+
+    def submit(name: str, deadline_s: float) -> asyncio.Future[Any]:
+        return driver.submit(create(name), deadline_s, unheard=lambda reply: unheard.append(reply.topics[0].name))
+
+    now_s = asyncio.get_running_loop().time()
+    late, gone, heard = submit("late", now_s + 0.001), submit("gone", now_s + 60), submit("heard", now_s + 60)
+    await asyncio.to_thread(memory.started.wait, 30)
+    assert await refused(late) == ErrorCode.REQUEST_TIMED_OUT
+    gone.cancel()
+    assert unheard == [], "it may not be made at all"
+    memory.open.set()
+    await heard
+    refusal = submit("heard", now_s + 60)
+    refusal.cancel()
+    await driver.submit(create("delays"))
+    assert unheard == ["late", "gone"]
+    await driver.stop()
+
+
 async def test_a_controller_within_its_lease_renews_that_of_a_broker_at_once(memory: GatedLog) -> None:
     node = node_over(memory, leases=True)
     await node.start()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.client.values import TransactionName
+from penstock.pipeline.datasource.decider import advice_on
 from penstock.pipeline.once.deciding import (
     AbortedError,
     End,
@@ -77,6 +78,18 @@ def test_a_run_that_is_behind_has_nothing_to_say() -> None:
 def test_what_was_decided_and_is_aborted_is_told() -> None:
     with pytest.raises(LostError, match="batch 4 was decided"):
         steps(4, [A], Look=Decision(4, (B,)), End=False)
+    with pytest.raises(LostError, match="b is forgotten: committed or aborted"):
+        steps(4, [A], Look=Decision(4, (B,)), End=None)
+
+
+def test_who_has_lost_something_is_told_what_to_do_by_what_the_cluster_can() -> None:
+    plain = TransactionName("a", 7, 3)
+    advice = [advice_on(LostError(4, *one)) for one in ((A,), (plain,))]
+    forgotten = advice_on(LostError(4, plain, is_forgotten=True))
+    assert ["by hand" in advice[0], "transaction.timeout.ms" in advice[0]] == [True, False]
+    assert ["keeps it until" in advice[1], "transaction.max.timeout.ms" in advice[1]] == [True, True]
+    assert ["transactional.id.expiration.ms" in forgotten, "read_committed" in forgotten] == [True, True]
+    assert all("at-least-once" in one for one in (*advice, forgotten))
 
 
 def test_a_decision_is_read_as_it_was_written() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import local_files
 from penstock.pipeline.running.checkpoints import checkpoints_of
-from penstock.pipeline.running.jvm import local_files
 from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.pipeline.spec.pipeline import PipelineSpec
 

@@ -157,3 +157,8 @@ def parse_offset_key(key: bytes) -> tuple[str, dict[str, Any]] | None:
         case [str(connector), dict(partition)]:
             return connector, partition
     return None
+
+
+def partition_name(partition: Mapping[str, Any]) -> str:
+    """The same for the same partition, however its keys are ordered."""
+    return json.dumps(dict(partition), sort_keys=True)

@@ -5,13 +5,12 @@ after a crash some records come again, and none is missing.
 """
 
 import asyncio
-import json
 import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -41,8 +40,9 @@ from penstock.work.connect.metrics import Metric
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.generations import Generations
 from penstock.work.connect.runtime.new_topics import NewTopics, topic_groups
-from penstock.work.connect.runtime.source_offsets import Rows
+from penstock.work.connect.runtime.records import partition_name
 from penstock.work.connect.runtime.supervisor import Attempt, pause
+from penstock.work.connect.runtime.task_host import TaskHost
 
 IDLE_S: Final = 0.1
 """How long a source without records is left alone."""
@@ -63,23 +63,6 @@ class Environment(Value, kw_only=True):
     generations: Generations | None = None
     """Where sources write transactions, and into which topic how far they are."""
     offsets_topic_of: Callable[[Mapping[str, str]], str] = lambda _: ""
-
-
-class TaskHost(Protocol):
-    def owned_until_s(self) -> float: ...
-
-    def uses(self, topic: str) -> None:
-        """Told for the first time only."""
-
-    async def offsets_known(self, config: Mapping[str, str]) -> None:
-        """Wait until `offset` knows what other workers have stored so far, by the task's configuration."""
-
-    def offset(self, partition: Position) -> Position | None: ...
-
-    def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
-        """What a topic has for them."""
-
-    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None: ...
 
 
 class TaskSetting(Value, kw_only=True):
@@ -194,6 +177,7 @@ class RunningSource(RunningTask):
                 await self._read(producer)
             finally:
                 await self._call(self._task.stop)
+                await host.settle()
 
     _transactions: TransactionContext | None = None
 
@@ -228,7 +212,7 @@ class RunningSource(RunningTask):
                 self.records += 1
 
     def _moved_on(self, record: SourceRecord) -> None:
-        key = json.dumps(dict(record.source_partition), sort_keys=True)
+        key = partition_name(record.source_partition)
         self._offsets[key] = (record.source_partition, record.source_offset)
 
     async def _flush(self) -> None:

@@ -1,7 +1,7 @@
 """How far sources have been read: the next worker of a task goes on where the last one has ended.
 
 That is in the worker's log, or in a topic of the connector's own (`offsets.storage.topic`). What is not in the latter
-is looked up in the former.
+is looked up in the former, which gets a copy of all that the latter has.
 """
 
 import asyncio
@@ -11,8 +11,9 @@ from typing import Protocol
 
 from penstock.work.connect.api import Changes, Position
 from penstock.work.connect.runtime.logs import OnRecord, WorkerLog
+from penstock.work.connect.runtime.offset_copies import OffsetCopies
 from penstock.work.connect.runtime.promises import OFFSETS_TOPIC
-from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key
+from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key, partition_name
 
 Rows = list[tuple[bytes, bytes | None]]
 
@@ -30,6 +31,12 @@ class OffsetStore(Protocol):
     async def write(self, connector: str, offsets: Changes) -> None:
         """None forgets a partition."""
 
+    def copy(self, connector: str, offsets: Changes) -> None:
+        """What a transaction has written and committed; returns at once."""
+
+    async def settle(self) -> None:
+        """Wait until nothing is on its way that `write` or `copy` did not wait for."""
+
     async def read_to_end(self) -> None:
         """Wait until what was stored by now is known; TimeoutError."""
 
@@ -42,7 +49,7 @@ class SourceOffsets:
         self._offsets: dict[str, dict[str, tuple[bytes, Position, Position]]] = {}
 
     def get(self, connector: str, partition: Position) -> Position | None:
-        found = self._offsets.get(connector, {}).get(_name(partition))
+        found = self._offsets.get(connector, {}).get(partition_name(partition))
         return found[2] if found else None
 
     def all_of(self, connector: str) -> list[tuple[Position, Position]]:
@@ -52,7 +59,9 @@ class SourceOffsets:
         known = self._offsets.get(connector, {})
         return [
             (
-                known[_name(partition)][0] if _name(partition) in known else offset_key(connector, partition),
+                known[partition_name(partition)][0]
+                if partition_name(partition) in known
+                else offset_key(connector, partition),
                 None if offset is None else encode(dict(offset)),
             )
             for partition, offset in offsets
@@ -60,6 +69,10 @@ class SourceOffsets:
 
     async def write(self, connector: str, offsets: Changes) -> None:
         await asyncio.gather(*(self.log.put(key, value) for key, value in self.rows(connector, offsets)))
+
+    def copy(self, connector: str, offsets: Changes) -> None: ...
+
+    async def settle(self) -> None: ...
 
     async def read_to_end(self) -> None:
         await self.log.read_to_end()
@@ -72,17 +85,21 @@ class SourceOffsets:
         offset = json.loads(value) if value is not None else None
         known = self._offsets.setdefault(connector, {})
         if isinstance(offset, dict):
-            known[_name(partition)] = (key, partition, offset)
+            known[partition_name(partition)] = (key, partition, offset)
         else:
-            known.pop(_name(partition), None)
+            known.pop(partition_name(partition), None)
 
 
 class OwnOffsets:
-    """In a topic of the connector's own. Only what is forgotten is written to the worker's log as well."""
+    """In a topic of one connector's own; its copies in the worker's log come later.
+
+    What is forgotten is so in the worker's log first: else a failure between them would bring it back.
+    """
 
     def __init__(self, own: SourceOffsets, of_worker: SourceOffsets) -> None:
         self._own = own
         self._of_worker = of_worker
+        self._copies = OffsetCopies(of_worker.write)
         self.rows = own.rows
 
     def get(self, connector: str, partition: Position) -> Position | None:
@@ -91,14 +108,24 @@ class OwnOffsets:
 
     def all_of(self, connector: str) -> list[tuple[Position, Position]]:
         both = [*self._of_worker.all_of(connector), *self._own.all_of(connector)]
-        return list({_name(partition): (partition, offset) for partition, offset in both}.values())
+        return list({partition_name(partition): (partition, offset) for partition, offset in both}.values())
 
     async def write(self, connector: str, offsets: Changes) -> None:
+        gone = [one for one in offsets if one[1] is None]
+        if gone:
+            await self.settle()
+            await self._of_worker.write(connector, gone)
         await self._own.write(connector, offsets)
-        gone = [one for one in offsets if one[1] is None and self._of_worker.get(connector, one[0]) is not None]
-        await self._of_worker.write(connector, gone)
+        self.copy(connector, [one for one in offsets if one[1] is not None])
+
+    def copy(self, connector: str, offsets: Changes) -> None:
+        self._copies.take(connector, offsets)
+
+    async def settle(self) -> None:
+        await self._copies.settle()
 
     async def read_to_end(self) -> None:
+        await self.settle()
         await asyncio.gather(self._own.read_to_end(), self._of_worker.read_to_end())
 
 
@@ -137,7 +164,3 @@ class OffsetStores:
 
     async def stop(self) -> None:
         await asyncio.gather(*(one.log.stop() for one in self._own.values()))
-
-
-def _name(partition: Position) -> str:
-    return json.dumps(dict(partition), sort_keys=True)

@@ -115,6 +115,13 @@ class TaskSupervisor(Supervisor[RunningTask]):
             raise FencedError(f"{self._task} runs elsewhere by now, so its offsets are not stored")
         await self._store.write(self._task.connector, offsets)
 
+    def copy(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+        if asyncio.get_running_loop().time() < self.owned_until_s():
+            self._store.copy(self._task.connector, offsets)
+
+    async def settle(self) -> None:
+        await self._store.settle()
+
 
 class Tasks:
     def __init__(

@@ -17,8 +17,9 @@ from penstock.client.producer import Producer
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.api import RetriableError, SourceRecord, SourceTask, TransactionContext
 from penstock.work.connect.runtime.promises import INTERVAL, OFFSETS_TOPIC, Boundary, boundary_of
-from penstock.work.connect.runtime.running_tasks import IDLE_S, RunningSource, TaskHost, TaskSetting
+from penstock.work.connect.runtime.running_tasks import IDLE_S, RunningSource, TaskSetting
 from penstock.work.connect.runtime.supervisor import Attempt, pause
+from penstock.work.connect.runtime.task_host import TaskHost
 
 FIXED: Final = ("transactional.id", "enable.idempotence", "acks")
 """Settings of its producer that are not the user's."""
@@ -132,6 +133,7 @@ class TransactionalSource(RunningSource):
         for key, value in self._host.rows(list(self._offsets.values())):
             await producer.send(self._offsets_topic, value, key=key)
         await producer.commit_transaction()
+        self._host.copy(list(self._offsets.values()))
         self._is_open, self._offsets, self._sent = False, {}, []
         await self._call(self._task.commit)
 

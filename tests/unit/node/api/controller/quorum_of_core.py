@@ -141,7 +141,9 @@ class Answering:
         self.is_active = False
         self.commands: list[Message] = []
 
-    def submit(self, command: Message, deadline_s: float, *, asker: str = "") -> asyncio.Future[Any]:
+    def submit(
+        self, command: Message, deadline_s: float, *, asker: str = "", unheard: object = None
+    ) -> asyncio.Future[Any]:
         self.commands.append(command)
         answer = self.answer(command)
         if isinstance(answer, asyncio.Future):

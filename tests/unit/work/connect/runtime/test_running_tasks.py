@@ -87,6 +87,11 @@ class Host:
     async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
         self.stored.append((self._kafka.acknowledged, [offset for _, offset in offsets]))
 
+    def copy(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+        raise AssertionError("there are no transactions")
+
+    async def settle(self) -> None: ...
+
 
 class Setting:
     """What tasks are given, but for the task."""

@@ -45,6 +45,11 @@ def active_session(session: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
+def of_this_run(session: SparkSession, key: str) -> str | None:
+    """What Spark notes by that key for the jobs of this thread."""
+    return None if _jvm_of(session) is None else session.sparkContext.getLocalProperty(key)
+
+
 def page_of(session: SparkSession) -> str | None:
     """Where Spark shows what it does (`spark.ui.enabled`)."""
     return None if _jvm_of(session) is None else session.sparkContext.uiWebUrl
