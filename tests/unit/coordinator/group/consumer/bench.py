@@ -10,7 +10,7 @@ from uuid import UUID
 from penstock.coordinator.effects import Append, Calculation, Effect, Errand, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionRecord, RegisterBrokerRecord, RemoveTopicRecord, TopicRecord
@@ -178,3 +178,17 @@ def told(response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | Non
     if assignment is None:
         return None
     return {chr(topic.topic_id.int): topic.partitions for topic in assignment.topic_partitions}
+
+
+AT_ONCE = GroupSettings(consumer=ConsumerSettings(assignment_interval=Bounded(0, 0, 0)))
+
+
+def two() -> Bench:
+    """Of a topic with two partitions, m1 and m2 have one each, at epoch 3."""
+    bench = Bench(AT_ONCE, a=2)
+    bench.join("m1", "a")
+    bench.join("m2", "a")
+    bench.beat("m1", 2)
+    bench.beat("m1", 2, {"a": [0]})
+    bench.beat("m2", 3)
+    return bench

@@ -4,28 +4,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.coordinator.group.consumer.bench import GROUP, REBALANCE_MS, SESSION_MS, Bench, told
+from tests.unit.coordinator.group.consumer.bench import AT_ONCE, GROUP, REBALANCE_MS, SESSION_MS, Bench, told, two
 
-from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
+from penstock.coordinator.group.settings import ConsumerSettings, GroupSettings
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
-AT_ONCE = GroupSettings(consumer=ConsumerSettings(assignment_interval=Bounded(0, 0, 0)))
 JOINS: dict[str, Any] = {"subscribed_topic_names": ["a"], "rebalance_timeout_ms": 1}
-ELSEWHERE = GroupSettings(consumer=ConsumerSettings(assignment_interval=Bounded(0, 0, 0), assigned_at_once=0))
-
-
-def two() -> Bench:
-    """Of a topic with two partitions, m1 and m2 have one each, at epoch 3."""
-    bench = Bench(AT_ONCE, a=2)
-    bench.join("m1", "a")
-    bench.join("m2", "a")
-    bench.beat("m1", 2)
-    bench.beat("m1", 2, {"a": [0]})
-    bench.beat("m2", 3)
-    return bench
 
 
 def test_the_first_member_gets_all_in_the_first_answer() -> None:
@@ -338,66 +325,6 @@ def test_a_check_of_topics_that_could_not_be_written_is_made_again() -> None:
 
 
 # -- targets that are worked out elsewhere ----------------------------------------------------------------------------
-
-
-def test_a_large_assignment_is_worked_out_elsewhere() -> None:
-    bench = Bench(ELSEWHERE, a=2)
-    answer = bench.join("m1", "a")
-    assert (answer.member_epoch, told(answer)) == (1, {})
-    bench.join("m2", "a")
-    assert bench.beat("m1", 1).error_code == ErrorCode.NONE, "who sends 0 joins, and has to say more"
-    bench.come_back()
-    assert bench.group.state.assignment.epoch == 2
-    assert told(bench.beat("m1", 1, {})) == {"a": [0, 1]}
-    bench.come_back()
-    assert bench.group.state.assignment.epoch == 3
-
-
-def test_very_many_targets_are_written_some_at_a_time_and_the_epoch_last() -> None:
-    bench = Bench(ELSEWHERE.replace(members_at_once=2), a=5)
-    for number in range(5):
-        bench.join(f"m{number}", "a")
-    bench.come_back()
-    bench.join("m0", "a")
-    bench.log.clear()
-    bench.come_back()
-    assert bench.group.state.assignment.epoch == 2
-    bench.advance(10)
-    assert [len(append.records) for append in bench.log] == [2, 2, 4]
-    assert bench.group.state.assignment.epoch == bench.group.state.epoch
-
-
-def test_targets_of_a_state_that_was_taken_back_are_not_written() -> None:
-    bench = two()
-    bench.settings = ELSEWHERE
-    bench.restart()
-    bench.holds = True
-    bench.join("m3", "a")
-    bench.fail()
-    bench.holds = False
-    bench.come_back()
-    assert (bench.group.state.epoch, bench.group.state.assignment.epoch) == (3, 3)
-
-
-def test_targets_of_members_that_are_all_gone_are_not_written() -> None:
-    bench = Bench(ELSEWHERE, a=2)
-    bench.join("m1", "a")
-    bench.beat("m1", -1)
-    bench.come_back()
-    assert (bench.group.state.epoch, bench.group.state.assignment.epoch) == (3, 3)
-    assert bench.described().group_state == "Empty"
-
-
-def test_a_static_member_comes_back_while_targets_are_worked_out() -> None:
-    bench = Bench(ELSEWHERE, a=2)
-    bench.join("m1", "a", instance_id="one")
-    bench.beat("m1", -2, instance_id="one")
-    bench.join("m2", "a", instance_id="one")
-    bench.come_back()
-    assert list(bench.group.state.targets) == ["m2"]
-
-
-# -- other coordinators, other requests -------------------------------------------------------------------------------
 
 
 def test_the_next_coordinator_goes_on_with_epochs_and_timers() -> None:

@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.coordinator.group.consumer.bench import GROUP, Bench
-from tests.unit.coordinator.group.consumer.test_heartbeat import AT_ONCE, two
+from tests.unit.coordinator.group.consumer.bench import AT_ONCE, GROUP, Bench, two
 
 from penstock.coordinator.group.consumer import resolving
 from penstock.protocol.errors import ErrorCode

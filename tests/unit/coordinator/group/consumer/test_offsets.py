@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.coordinator.group.consumer.bench import CALLER, GROUP, Bench, told
-from tests.unit.coordinator.group.consumer.test_heartbeat import two
+from tests.unit.coordinator.group.consumer.bench import CALLER, GROUP, Bench, told, two
 
 from penstock.coordinator.group.records import GroupRecord
 from penstock.coordinator.group.settings import GroupSettings
