@@ -36,7 +36,9 @@ BROKER = 4
 LOGGER = 8
 PRINT_NOTHING_OF_A_CLUSTER = {
     "completion": "a script for shells",
+    "console": "its page escapes what it shows; test_console_strangers.py",
     "demo": "its own records",
+    "files": "what comes along with the package",
     "pipeline": "what Spark and the user's own file say; its tables are those of `connect`",
     "simulate": "simulated nodes",
     "start": "its log is read below",
@@ -61,6 +63,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "consume": [("--topic", "t", "--from-beginning", "--max-messages", "1")],
     "consumer-perf-test": [("--topic", WORD, "--num-records", "1")],
     "controller": [()],
+    "delayed": [("list", "--topic", "t")],
     "delegation-tokens": [("--describe", "--owner-principal", f"User:{WORD}")],
     "delete-records": [("--offset-json-file", "{records}")],
     "dump-log": [
@@ -76,6 +79,8 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("--describe", *GROUP),
         ("--describe", "--all-groups", "--members", "--verbose"),
         ("--describe", *GROUP, "--state"),
+        ("--describe", *GROUP, "--history"),
+        ("--holding", "t"),
         ("--describe", "--group", f"none of {WORD}"),
         ("--reset-offsets", *GROUP, "--all-topics", "--to-earliest", "--export"),
         ("--delete", *GROUP),

@@ -107,12 +107,13 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
 FROM_METADATA = {
     "topics.names",
     "topics.describe",
+    "topics.first",
     "topics.is_there",
     "topics.wait_until_led",
     "storage_groups.describe",
     "storage_groups.members",
 }
-"""They make something of Metadata's answer, whose errors are each topic's own."""
+"""They make something of the answer of Metadata, or its pages, whose errors are each topic's own."""
 PASSED_OVER = (ApiKey.DESCRIBE_TOPIC_PARTITIONS,)
 """Asked for what is known besides of topics that Metadata has told of: rows with an error know nothing more."""
 
