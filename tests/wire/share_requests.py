@@ -17,7 +17,11 @@ from penstock.protocol.schema import Message
 from penstock.protocol.uuids import uuid_to_text
 
 SHARE = 2
-NOT_YET = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+NOT_YET = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
 
 
 def _begun(asker: Any) -> str:

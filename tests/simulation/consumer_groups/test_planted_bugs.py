@@ -140,9 +140,10 @@ def a_client_says_what_it_is_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Reconciling.request
 
     def early(self: Reconciling) -> Any:
-        owned, self.owned = self.owned, self.target
+        owned, coming = self.owned, self._coming
+        self.owned, self._coming, self._says_owned = self.target, None, True
         request = asked(self)
-        self.owned = owned
+        self.owned, self._coming = owned, coming
         return request
 
     monkeypatch.setattr(Reconciling, "request", early)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.simulation.whole_nodes.planted_plans import replicated_plan
+from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan, seeds
 
 from penstock.metadata.topics import PartitionImage
 from penstock.node.controlling.lease import BrokerLease
@@ -61,4 +61,4 @@ def test_another_voter_leads(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_leader_that_does_not_mind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Faults, "run", cut_off)
     monkeypatch.setattr(BrokerLease, "is_unheard", False)
-    assert STUCK in simulate(0, plan=PLAN).violations[0]
+    assert is_found_with(seeds(5), PLAN, STUCK)

@@ -104,9 +104,9 @@ def test_members_stay_when_their_coordinators_move(monkeypatch: pytest.MonkeyPat
 def test_a_coordinator_that_reads_no_members(monkeypatch: pytest.MonkeyPatch) -> None:
     read = GroupShard.read
 
-    def read_offsets(self: GroupShard, key: bytes, value: bytes | None) -> None:
+    def read_offsets(self: GroupShard, key: bytes, value: bytes | None, offset: int) -> None:
         if int.from_bytes(key[:2]) != GROUP_KEY:
-            read(self, key, value)
+            read(self, key, value, offset)
 
     monkeypatch.setattr(GroupShard, "read", read_offsets)
     assert "has joined g0 again" in first_found(range(5), QUIET)
