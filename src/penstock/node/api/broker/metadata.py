@@ -98,13 +98,24 @@ def _missing_names(
     return list(missing)
 
 
+def _once(topics: list[MetadataRequestTopic]) -> Steps[list[MetadataRequestTopic]]:
+    """Each topic is told of once, as Kafka does, however often it is named: it may have very many partitions."""
+    found: dict[str | UUID | None, MetadataRequestTopic] = {}
+    pace = Pace(NAMES_A_STEP)
+    for topic in topics:
+        if pace.is_due():
+            yield None
+        found.setdefault(topic.name if topic.topic_id == ZERO_UUID else topic.topic_id, topic)
+    return list(found.values())
+
+
 def _answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, failures: Failures
 ) -> Steps[MetadataResponse]:
     image: ClusterImage = broker.image
     view = ListenerView(image, context.session.listener)
     topics: list[MetadataResponseTopic] = []
-    asked: Iterable[MetadataRequestTopic] = request.topics or ()
+    asked: Iterable[MetadataRequestTopic] = (yield from _once(request.topics)) if request.topics else ()
     may: Callable[[Right, str], bool] = context.allows
     if request.topics is None:
         may = context.shows

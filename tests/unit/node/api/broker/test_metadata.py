@@ -70,6 +70,13 @@ async def test_a_topic_in_every_version(broker: Broker, version: int) -> None:
     assert response.cluster_id == (CLUSTER if version >= 2 else None)
 
 
+async def test_a_topic_is_told_of_once_however_often_it_is_named(broker: Broker) -> None:
+    flights = broker.image.topics["flights"].topic_id
+    by_id = [MetadataRequestTopic(topic_id=flights, name=None)] * 2
+    response = await ask(broker, MetadataRequest(topics=[*named("flights", "x", "flights", "x"), *by_id]))
+    assert [topic.name for topic in response.topics] == ["flights", "x", "flights"]
+
+
 async def test_no_topics_means_all_in_version_0_and_none_later(broker: Broker) -> None:
     assert [topic.name for topic in (await ask(broker, MetadataRequest(), 0)).topics] == ["delays", "flights"]
     for version in ALL_VERSIONS[1:]:
