@@ -89,4 +89,4 @@ async def test_a_place_that_is_gone_is_an_error_and_where_there_was_none_the_fir
         await admin.groups.set_offsets(f"{topic}-workers", {partition: OffsetAndMetadata(3)})
     async with Transfer(*here) as transfer:
         assert await copy_one(transfer, to) == 1
-    assert await committed(bootstrap, to) == [b"two", b"four"]
+    assert sorted(await committed(bootstrap, to)) == [b"four", b"two"]
