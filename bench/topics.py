@@ -50,9 +50,12 @@ def delete_topic(address: str, *topics: str) -> None:
         future.result(LIMIT_S)
 
 
-def set_config(address: str, topic: str, key: str, value: str) -> None:
+GROUP = ResourceType.GROUP
+
+
+def set_config(address: str, name: str, key: str, value: str, of: ResourceType = ResourceType.TOPIC) -> None:
     entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-    resource, client = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry]), admin_of(address)
+    resource, client = ConfigResource(of, name, incremental_configs=[entry]), admin_of(address)
     client.incremental_alter_configs([resource])[resource].result(LIMIT_S)
 
 

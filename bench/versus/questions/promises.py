@@ -1,0 +1,140 @@
+"""P17 and P18: what a position in a transaction costs, and a record that is taken and acknowledged by itself."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from bench.child import Child
+from bench.load import LARGE, LARGE_FETCHES, produce, start_consuming
+from bench.process import BrokerProcess, said_by
+from bench.topics import GROUP, create_topic, delete_topic, set_config
+from bench.versus.kafka import java_command
+from bench.versus.systems import (
+    PENSTOCK,
+    Effort,
+    Figure,
+    Line,
+    Sample,
+    ThreeNodes,
+    both,
+    compared,
+    sample_of,
+    three_of_each,
+)
+from bench.versus.taking import share, transform
+from penstock.client.admin import Admin
+from penstock.client.admin.features import UpgradeType
+from penstock.metadata.features import SHARE_VERSION
+
+COMMITTED = (
+    Figure("records/s", "records/s", "higher"),
+    Figure("commit p50", "ms", "lower"),
+    Figure("commit p99", "ms", "lower"),
+    Figure("CPU µs/record, all nodes", "µs", "lower"),
+)
+READ = (Figure("MB/s", "MB/s", "higher"), Figure("CPU ms/MB, all nodes", "ms", "lower"))
+SOURCE, PARTITIONS, SIZE = "orders", 6, 100
+EACH_100_MS, ONE = 0.1, 0.0
+TRANSACTIONS: Mapping[str, tuple[float, int]] = {
+    "transactions of 100 ms": (EACH_100_MS, 300_000),
+    "one record a transaction": (ONE, 1_000),
+}
+"""(seconds between commits, records)"""
+READ_COMMITTED = 500_000
+
+
+def transactions(effort: Effort) -> list[Line]:
+    """P17: three nodes; a topic is read, each record written to another, positions in the same transactions; then
+    what was written in transactions is read by who wants committed records alone.
+    """
+    with three_of_each() as systems:
+        for nodes in systems.values():
+            create_topic(nodes.address, SOURCE, PARTITIONS, 3)
+            produce(nodes.address, SOURCE, effort.records(READ_COMMITTED), SIZE, LARGE)
+        cases = {
+            case: partial(_transformed, case, every_s, effort.records(records))
+            for case, (every_s, records) in TRANSACTIONS.items()
+        }
+        lines = compared(effort, "P17", COMMITTED, systems, cases)
+        read = {"read_committed": partial(_read, effort.records(READ_COMMITTED))}
+        return lines + compared(effort, "P17", READ, systems, read)
+
+
+def _transformed(case: str, every_s: float, records: int, nodes: ThreeNodes, number: int) -> Sample:
+    target = f"{case.replace(' ', '-')}-{number}"
+    create_topic(nodes.address, target, PARTITIONS, 3)
+    before = nodes.cpu_s()
+    figures = Child(transform, nodes.address, SOURCE, target, target, records, every_s).result()
+    used = nodes.cpu_s() - before
+    delete_topic(nodes.address, target)
+    return sample_of(COMMITTED, *figures, used * 1e6 / records)
+
+
+def _read(records: int, nodes: ThreeNodes, number: int) -> Sample:
+    """The warm-up writes what all turns read."""
+    topic = "settled"
+    if number == 0:
+        create_topic(nodes.address, topic, PARTITIONS, 3)
+        Child(transform, nodes.address, SOURCE, topic, topic, records, EACH_100_MS).result()
+    settings = {**LARGE_FETCHES, "isolation.level": "read_committed"}
+    before = nodes.cpu_s()
+    load = start_consuming(nodes.address, topic, records, SIZE, settings, range(PARTITIONS)).result()
+    return sample_of(READ, load.mb_per_s, (nodes.cpu_s() - before) * 1e3 / load.megabytes)
+
+
+SHARED = (
+    Figure("records/s", "records/s", "higher"),
+    Figure("acknowledgement p50", "ms", "lower"),
+    Figure("acknowledgement p99", "ms", "lower"),
+    Figure("CPU µs/record", "µs", "lower"),
+)
+MANY = (SHARED[0], SHARED[-1])
+SIZES, SHARED_RECORDS = (100, 1000), 200_000
+THREADS, MANY_RECORDS = 16, 1_000_000
+TOOL = "org.apache.kafka.tools.ShareConsumerPerformance"
+
+
+def shared(effort: Effort) -> list[Line]:
+    """P18: one node; a topic of six partitions is worked off by a share group that accepts each record.
+
+    Many members are Java's: so many of librdkafka's preview in one process hang, against Kafka too.
+    """
+    with both() as brokers:
+        asyncio.run(_with_share_groups(brokers[PENSTOCK].address))
+        one = {f"{size} B, 1 member": partial(_shared, size, effort.records(SHARED_RECORDS)) for size in SIZES}
+        many = {f"{size} B, {THREADS} members": partial(_divided, size, effort.records(MANY_RECORDS)) for size in SIZES}
+        return compared(effort, "P18", SHARED, brokers, one) + compared(effort, "P18", MANY, brokers, many)
+
+
+async def _with_share_groups(address: str) -> None:
+    async with Admin(address) as admin:
+        await admin.features.update({SHARE_VERSION: 1}, UpgradeType.UPGRADE)
+
+
+def _shared(size: int, records: int, broker: BrokerProcess, number: int) -> Sample:
+    name = _jobs(broker, f"jobs-{size}-{number}", size, records)
+    before = broker.cpu()
+    figures = Child(share, broker.address, name, name, records).result()
+    used = (broker.cpu() - before).total
+    delete_topic(broker.address, name)
+    return sample_of(SHARED, *figures, used * 1e6 / records)
+
+
+def _divided(size: int, records: int, broker: BrokerProcess, number: int) -> Sample:
+    """The rate counts from the members' start."""
+    name = _jobs(broker, f"jobs-{size}-{THREADS}-{number}", size, records)
+    words = {"bootstrap-server": broker.address, "topic": name, "group": name, "messages": records, "threads": THREADS}
+    options = [word for key, value in words.items() for word in (f"--{key}", str(value))]
+    before = broker.cpu()
+    said = said_by([*java_command("kafka-tools", TOOL, "-Xmx512m"), *options, "--timeout", "60000"])
+    used = (broker.cpu() - before).total
+    delete_topic(broker.address, name)
+    heads, figures = (line.split(", ") for line in said.strip().splitlines()[:2])
+    return sample_of(MANY, float(dict(zip(heads, figures, strict=True))["nMsg.sec"]), used * 1e6 / records)
+
+
+def _jobs(broker: BrokerProcess, name: str, size: int, records: int) -> str:
+    create_topic(broker.address, name, PARTITIONS)
+    set_config(broker.address, name, "share.auto.offset.reset", "earliest", of=GROUP)
+    produce(broker.address, name, records, size, LARGE)
+    return name
