@@ -22,7 +22,7 @@ from bench.versus.questions.one_node import (
     spark,
     standing_still,
 )
-from bench.versus.questions.promises import shared, transactions
+from bench.versus.questions.promises import assigned, shared, transactions
 from bench.versus.questions.three_nodes import killed, moved, replicated, spread_leaders
 from bench.versus.questions.throughput import bulk, compressed, consumed, small
 from bench.versus.results import among_others, answered, load_all, save
@@ -50,6 +50,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Effort], list[Line]]]] = {
     "P16": ("One partition's leader moves under a producer with acks=all, 10,000 records/s", moved),
     "P17": ("Transactions: records and positions, committed together, three nodes", transactions),
     "P18": ("A share group that accepts each record", shared),
+    "P19": ("A group that its coordinator assigns (KIP-848)", assigned),
 }
 
 

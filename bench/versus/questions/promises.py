@@ -1,4 +1,4 @@
-"""P17 and P18: what a position in a transaction costs, and a record that is taken and acknowledged by itself."""
+"""P17 to P19: positions in transactions, records acknowledged one by one, a group that the coordinator assigns."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from bench.load import LARGE, LARGE_FETCHES, produce, start_consuming
 from bench.process import BrokerProcess, said_by
 from bench.topics import GROUP, create_topic, delete_topic, set_config
 from bench.versus.kafka import java_command
+from bench.versus.members import life
 from bench.versus.systems import (
     PENSTOCK,
     Effort,
@@ -138,3 +139,27 @@ def _jobs(broker: BrokerProcess, name: str, size: int, records: int) -> str:
     set_config(broker.address, name, "share.auto.offset.reset", "earliest", of=GROUP)
     produce(broker.address, name, records, size, LARGE)
     return name
+
+
+LIVED = (
+    Figure("first join to stable", "s", "lower"),
+    Figure("one more, to stable", "s", "lower"),
+    Figure("one less, to stable", "s", "lower"),
+    Figure("CPU of heartbeats", "%", "lower", own=1.5),
+)
+MEMBERS, EACH, STILL_S = 1_000, 2, 20.0
+
+
+def assigned(effort: Effort) -> list[Line]:
+    """P19: 1,000 members of the consumer protocol join at once, a connection each; then one more comes, and goes."""
+    with both() as brokers:
+        for broker in brokers.values():
+            create_topic(broker.address, "shared", EACH * MEMBERS)
+        return compared(effort, "P19", LIVED, brokers, {"1,000 members, 2,000 partitions": _lived})
+
+
+def _lived(broker: BrokerProcess, number: int) -> Sample:
+    figures = Child(
+        life, broker.address, broker.pid, "shared", f"lived-{number}", MEMBERS, EACH * MEMBERS, STILL_S
+    ).result()
+    return sample_of(LIVED, *figures)

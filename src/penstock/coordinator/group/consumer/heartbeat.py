@@ -18,7 +18,7 @@ from functools import partial
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.consumer import leaving, reconcile, resolving, taking_part, timing
+from penstock.coordinator.group.consumer import leaving, pace, reconcile, resolving, taking_part, timing
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.requests import check_request, refused, said_by, when_written
 from penstock.coordinator.group.consumer.resolving import MayDescribe
@@ -54,7 +54,8 @@ def heartbeat(
     group = house.find(request.group_id)
     if group is not None and _goes_on(house, group, request, caller):
         timing.touch(house, group, request.member_id, now_ms)
-        answer = _answer(house, request.group_id, request.member_id, request.member_epoch)
+        interval_ms = pace.next_heartbeat_ms(house, group, now_ms)
+        answer = _answer(request.member_id, request.member_epoch, interval_ms)
         house.write(house.table.draft(), now_ms, token=token, answer=partial(when_written, answer))
         return
     draft = house.table.draft()
@@ -124,7 +125,7 @@ def _take_part(
     taking_part.take_effect(house, group, member_id, decided, now_ms)
     current = decided.current
     resolving.resolve_if_due(house, group, may_describe, now_ms)
-    answer = _answer(house, group.group_id, member_id, current.epoch)
+    answer = _answer(member_id, current.epoch, pace.next_heartbeat_ms(house, group, now_ms))
     has_heard_all = request.member_epoch == before.epoch != JOINS
     if not has_heard_all or _is_full(request) or _partitions(before) != _partitions(current):
         answer.assignment = _assignment(current.assigned)
@@ -214,10 +215,8 @@ def _or(said: str | None, before: str | None) -> str | None:
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
-def _answer(house: ConsumerTable, group_id: str, member_id: str, epoch: int) -> Response:
-    return Response(
-        member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=house.heartbeat_interval_ms(group_id)
-    )
+def _answer(member_id: str, epoch: int, interval_ms: int) -> Response:
+    return Response(member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms)
 
 
 def _is_full(request: Request) -> bool:

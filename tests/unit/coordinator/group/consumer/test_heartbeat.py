@@ -22,7 +22,7 @@ def test_the_first_member_gets_all_in_the_first_answer() -> None:
         0,
         "m1",
         2,
-        5000,
+        100,
     )
     assert told(answer) == {"a": [0, 1, 2], "b": [0]}
     answer = bench.beat("m1", 2)
@@ -257,11 +257,42 @@ def test_the_pause_between_two_assignments() -> None:
     assert bench.beat("m2", 2).member_epoch == 3
 
 
+def test_members_come_soon_after_an_assignment_and_less_and_less_often_until_it_is_as_often_as_ever() -> None:
+    bench = two()
+    told_ms = []
+    for later_ms in (0, 100, 100, 1_000, 8_799, 1):
+        bench.advance(later_ms)
+        told_ms.append(bench.beat("m1", 3).heartbeat_interval_ms)
+    assert told_ms == [100, 100, 100, 600, 4_999, 5_000]
+
+
+def test_a_member_comes_when_the_next_assignment_is_due() -> None:
+    bench = Bench(a=2)
+    bench.join("m1", "a")
+    bench.advance(10_000)
+    assert bench.join("m2", "a").heartbeat_interval_ms == 100, "it has been worked out for this answer"
+    bench.advance(300)
+    assert bench.join("m3", "a").heartbeat_interval_ms == 700
+    assert bench.beat("m1", 2).heartbeat_interval_ms == 700, "it is told with all the others"
+    bench.advance(700)
+    assert bench.beat("m3", bench.group.state.current("m3").epoch).heartbeat_interval_ms == 100
+
+
+def test_the_members_of_a_large_group_take_turns() -> None:
+    bench = Bench(a=1)
+    for number in range(300):
+        answer = bench.join(f"m{number}", "a")
+    assert answer.heartbeat_interval_ms == 1_000, "when the next assignment is due"
+    bench.advance(1_000)
+    assert bench.beat("m0", bench.group.state.current("m0").epoch).heartbeat_interval_ms == 300
+
+
 def test_a_group_has_limits_of_its_own() -> None:
     bench = two()
     configs = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "99000"}
     for key, value in configs.items():
         bench.image.apply(ConfigRecord(resource_type=ResourceType.GROUP, resource_name=GROUP, name=key, value=value))
+    bench.advance(40_000)
     assert bench.beat("m1", 3).heartbeat_interval_ms == 15_000, "within what the broker allows"
     bench.advance(49_999)
     assert list(bench.group.state.members) == ["m1"]
