@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from penstock.controller.decision import ControllerState
 from penstock.controller.min_isr import made_explicit
+from penstock.metadata.brokers import Feature
 from penstock.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
-    GROUP_VERSION,
     KAFKAS_FEATURES,
+    KRAFT_VERSION,
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
     SHARE_VERSION,
@@ -21,23 +22,23 @@ OF_USERS = (UserScramCredentialRecord, AccessControlEntryRecord)
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for group.version
-    and share.version: consumer and share groups are served where an operator wants them.
+    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for share.version:
+    share groups are served where an operator wants them. A level whose needs are not met is left out.
     """
     named = {record.name: record.feature_level for record in formatted if isinstance(record, FeatureLevelRecord)}
-    level = _supported(METADATA_VERSION, named.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
-    records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
-    default = default_level(ELIGIBLE_LEADER_REPLICAS, level)
-    elr = _supported(ELIGIBLE_LEADER_REPLICAS, named.get(ELIGIBLE_LEADER_REPLICAS, default))
-    if elr and level >= KAFKAS_FEATURES[ELIGIBLE_LEADER_REPLICAS][elr].needs[METADATA_VERSION]:
-        records += [*made_explicit(state), FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr)]
-    for name in (GROUP_VERSION, SHARE_VERSION):
-        wanted = _supported(name, named.get(name, 0))
-        if wanted:
-            records.append(FeatureLevelRecord(name=name, feature_level=wanted))
+    metadata_version = _supported(METADATA_VERSION, named.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
+    records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)]
+    for name, levels in KAFKAS_FEATURES.items():
+        default = 0 if name == SHARE_VERSION else default_level(name, metadata_version)
+        level = _supported(name, named.get(name, default))
+        if not level or name == KRAFT_VERSION or metadata_version < levels[level].needs.get(METADATA_VERSION, 0):
+            continue
+        if name == ELIGIBLE_LEADER_REPLICAS:
+            records += made_explicit(state)
+        records.append(FeatureLevelRecord(name=name, feature_level=level))
     return records + [record for record in formatted if isinstance(record, OF_USERS)]
 
 
 def _supported(feature: str, level: int) -> int:
-    supported = SUPPORTED_FEATURES[feature]
+    supported = SUPPORTED_FEATURES.get(feature, Feature(0, 0))
     return max(supported.lowest, min(level, supported.newest))

@@ -8,7 +8,14 @@ from tests.unit.controller.cluster import active_controller, assigned, carry_out
 from penstock.controller import min_isr
 from penstock.controller.controller import Controller
 from penstock.controller.first_records import first_records
-from penstock.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from penstock.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+)
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import (
     ClearElrRecord,
@@ -238,17 +245,30 @@ def level(number: int, name: str = METADATA_VERSION) -> MetadataRecord:
     return FeatureLevelRecord(name=name, feature_level=number)
 
 
+OPTIONAL = {
+    name: feature.newest
+    for name, feature in SUPPORTED_FEATURES.items()
+    if name not in (METADATA_VERSION, KRAFT_VERSION)
+}
+"""What a cluster may be without: all of it can be formatted, and begins at its newest level where more is asked for."""
+
+
 @pytest.mark.parametrize(
     ("formatted", "expected"),
     [
-        ([], {METADATA_VERSION: 33, ELIGIBLE_LEADER_REPLICAS: 1}),
-        ([level(26)], {METADATA_VERSION: 26, ELIGIBLE_LEADER_REPLICAS: 1}),
-        ([level(25)], {METADATA_VERSION: 25}),
-        ([level(23), level(1, ELIGIBLE_LEADER_REPLICAS)], {METADATA_VERSION: 23, ELIGIBLE_LEADER_REPLICAS: 1}),
-        ([level(22), level(1, ELIGIBLE_LEADER_REPLICAS)], {METADATA_VERSION: 22}),
-        ([level(0, ELIGIBLE_LEADER_REPLICAS)], {METADATA_VERSION: 33}),
-        ([level(99), level(9, ELIGIBLE_LEADER_REPLICAS)], {METADATA_VERSION: 33, ELIGIBLE_LEADER_REPLICAS: 1}),
+        ([], {METADATA_VERSION: 33, ELIGIBLE_LEADER_REPLICAS: 1, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}),
+        ([level(26)], {METADATA_VERSION: 26, ELIGIBLE_LEADER_REPLICAS: 1, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}),
+        ([level(25)], {METADATA_VERSION: 25, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}),
+        (
+            [level(23), level(1, ELIGIBLE_LEADER_REPLICAS)],
+            {METADATA_VERSION: 23, ELIGIBLE_LEADER_REPLICAS: 1, GROUP_VERSION: 1},
+        ),
+        ([level(22), level(1, ELIGIBLE_LEADER_REPLICAS)], {METADATA_VERSION: 22, GROUP_VERSION: 1}),
+        ([level(21)], {METADATA_VERSION: 21}),
         ([level(1)], {METADATA_VERSION: 7}),
+        ([level(1), level(1, TRANSACTION_VERSION)], {METADATA_VERSION: 7, TRANSACTION_VERSION: 1}),
+        ([level(33), *(level(0, name) for name in OPTIONAL)], {METADATA_VERSION: 33}),
+        ([level(99), *(level(9, name) for name in OPTIONAL)], {METADATA_VERSION: 33, **OPTIONAL}),
     ],
 )
 def test_what_a_cluster_begins_with(formatted: list[MetadataRecord], expected: dict[str, int]) -> None:
