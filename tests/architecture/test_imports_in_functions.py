@@ -88,6 +88,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/coordinator/shards/groups.py": {
         "penstock.coordinator.group.consumer.groups": "20; many nodes have no groups of the consumer protocol",
         "penstock.coordinator.group.share.groups": "15; many nodes have no share groups",
+        "penstock.coordinator.group.streams.groups": "30; many nodes have no streams groups",
     },
     "penstock/log/compaction/worker.py": {
         "penstock.log.compaction.compiled_keys": "700, for numba comes with it, which may not be installed"
@@ -119,6 +120,9 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.sharing.shares": "8; the same",
     },
     "penstock/node/sharing/shares.py": {"penstock.client.durations": "1; few groups begin by the time"},
+    "penstock/node/coordinators/groups.py": {
+        "penstock.coordinator.group.streams.assignors.registry": "4; few nodes name others than the built-in one",
+    },
     "penstock/node/coordinators/host.py": {
         "penstock.node.coordinators.departure": "9 without hand_over; a single node hands over nothing"
     },

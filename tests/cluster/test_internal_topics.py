@@ -78,7 +78,9 @@ OF_THE_QUORUM = frozenset(
     (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH_SNAPSHOT, ApiKey.DESCRIBE_QUORUM)
 )
 """Requests that name a log of the consensus core as if it were a topic: for these the names mean just that."""
-OF_SUBSCRIPTIONS = frozenset((ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT))
+OF_SUBSCRIPTIONS = frozenset(
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)
+)
 """Requests that name topics to read, whether these are there or not."""
 OF_SHARE_GROUPS = frozenset(
     (

@@ -11,9 +11,8 @@ from penstock.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
-    SHARE_VERSION,
     SUPPORTED_FEATURES,
-    default_level,
+    first_level,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.security_records import AccessControlEntryRecord, UserScramCredentialRecord
@@ -22,15 +21,14 @@ OF_USERS = (UserScramCredentialRecord, AccessControlEntryRecord)
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for share.version:
-    share groups are served where an operator wants them. A level whose needs are not met is left out.
+    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for
+    `WAIT_FOR_AN_OPERATOR`. A level whose needs are not met is left out.
     """
     named = {record.name: record.feature_level for record in formatted if isinstance(record, FeatureLevelRecord)}
     metadata_version = _supported(METADATA_VERSION, named.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
     records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)]
     for name, levels in KAFKAS_FEATURES.items():
-        default = 0 if name == SHARE_VERSION else default_level(name, metadata_version)
-        level = _supported(name, named.get(name, default))
+        level = _supported(name, named.get(name, first_level(name, metadata_version)))
         if not level or name == KRAFT_VERSION or metadata_version < levels[level].needs.get(METADATA_VERSION, 0):
             continue
         if name == ELIGIBLE_LEADER_REPLICAS:

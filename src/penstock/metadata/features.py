@@ -40,6 +40,9 @@ GROUP_VERSION: Final = "group.version"
 SHARE_VERSION: Final = "share.version"
 """Whether there are share groups (1, KIP-932). With 2 Kafka has dead letters as well (KIP-1191), which are not here."""
 
+STREAMS_VERSION: Final = "streams.version"
+"""Whether there are streams groups (1, KIP-1071)."""
+
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
     KRAFT_VERSION: Feature(0, 1),
@@ -47,6 +50,7 @@ SUPPORTED_FEATURES: Final = {
     TRANSACTION_VERSION: Feature(0, 2),
     GROUP_VERSION: Feature(0, 1),
     SHARE_VERSION: Feature(0, 2),
+    STREAMS_VERSION: Feature(0, 1),
 }
 
 
@@ -63,9 +67,12 @@ KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
     GROUP_VERSION: (FeatureLevel(7, {}), FeatureLevel(22, {})),
     ELIGIBLE_LEADER_REPLICAS: (FeatureLevel(7, {}), FeatureLevel(26, {METADATA_VERSION: 23})),
     SHARE_VERSION: (FeatureLevel(7, {}), FeatureLevel(28, {}), FeatureLevel(31, {})),
-    "streams.version": (FeatureLevel(7, {}), FeatureLevel(29, {})),
+    STREAMS_VERSION: (FeatureLevel(7, {}), FeatureLevel(29, {})),
 }
 """All but metadata.version; levels count from 0."""
+
+WAIT_FOR_AN_OPERATOR: Final = (SHARE_VERSION, STREAMS_VERSION)
+"""Features of new clusters of Kafka that ours begin without: share groups, and groups of Kafka Streams."""
 
 SCRAM_LEVEL: Final = 11
 """From this level of metadata.version on there are records of SCRAM credentials (3.5-IV2)."""
@@ -104,8 +111,13 @@ def metadata_version_named(text: str) -> int | None:
     return max(levels, default=None)
 
 
+def first_level(feature: str, metadata_version: int) -> int:
+    """Of a new cluster at this level of metadata.version."""
+    return 0 if feature in WAIT_FOR_AN_OPERATOR else default_level(feature, metadata_version)
+
+
 def default_level(feature: str, metadata_version: int) -> int:
-    """As in Kafka, for a new cluster at this level of metadata.version."""
+    """That of a new cluster in Kafka at this level of metadata.version."""
     levels = KAFKAS_FEATURES[feature]
     return max(level for level, it in enumerate(levels) if it.from_metadata_version <= metadata_version)
 

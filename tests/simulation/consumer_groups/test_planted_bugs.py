@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.consumer_groups.simulate import simulate, simulate_both
 
 from penstock.client.consumer.reconciling import Reconciling
-from penstock.coordinator.group import historian
+from penstock.coordinator.group import epoch_story, historian
 from penstock.coordinator.group.consumer import (
     classic_members,
     downgrade,
@@ -18,7 +18,6 @@ from penstock.coordinator.group.consumer import (
     fencing,
     groups,
     reconcile,
-    story,
     timing,
 )
 from penstock.coordinator.group.consumer.state import ConsumerState
@@ -127,8 +126,8 @@ def told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ended_by_the_first_that_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch is told to have ended when one member has come to its target."""
-    monkeypatch.setattr(story._UnderWay, "saw", lambda self, member_id, current, now_ms: self.behind.clear())
-    monkeypatch.setattr(story, "STABLE", "Reconciling")
+    monkeypatch.setattr(epoch_story._UnderWay, "saw", lambda self, *_, **__: self.behind.clear())
+    monkeypatch.setattr(epoch_story, "STABLE", "Reconciling")
 
 
 def why_a_member_goes_is_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ from uuid import UUID
 
 from penstock.coordinator.effects import Append
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, GROUP, TARGET
-from penstock.coordinator.group.consumer.state import EMPTY, STABLE, ConsumerState, decode_record
+from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
+from penstock.coordinator.group.epochs import EMPTY, STABLE
 from penstock.coordinator.group.group_log import GroupLog
 from penstock.coordinator.group.records import (
     GROUP_KEY_VERSION,

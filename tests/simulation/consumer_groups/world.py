@@ -83,17 +83,7 @@ class World:
         self.topics: dict[str, int] = {}
         for name in ("a", "b"):
             self.grow(name, self.random.choice((1, 3, 6)))
-        self.settings = GroupSettings(
-            members_at_once=self.random.choice((1, 100)),
-            initial_rebalance_delay_ms=self.random.choice((0, 500)),
-            consumer=ConsumerSettings(
-                session_timeout=Bounded(SESSION_MS, 0, SESSION_MS),
-                heartbeat_interval=Bounded(1_000, 0, 1_000),
-                assignment_interval=Bounded(self.random.choice((0, 0, 1_000)), 0, 1_000),
-                assigned_at_once=self.random.choice((0, 2_000)),
-                regex_refresh_interval_ms=20_000,
-            ),
-        )
+        self.settings = self.new_settings()
         self.log: list[Append] = []
         self.under_way: list[Append] = []
         self.truth: dict[str, dict[str, Any]] = {"consumer": {}, "classic": {}}
@@ -105,6 +95,19 @@ class World:
         """Writes that were refused."""
         self.kills = self.upgrades = self.downgrades = 0
         self.start()
+
+    def new_settings(self) -> GroupSettings:
+        return GroupSettings(
+            members_at_once=self.random.choice((1, 100)),
+            initial_rebalance_delay_ms=self.random.choice((0, 500)),
+            consumer=ConsumerSettings(
+                session_timeout=Bounded(SESSION_MS, 0, SESSION_MS),
+                heartbeat_interval=Bounded(1_000, 0, 1_000),
+                assignment_interval=Bounded(self.random.choice((0, 0, 1_000)), 0, 1_000),
+                assigned_at_once=self.random.choice((0, 2_000)),
+                regex_refresh_interval_ms=20_000,
+            ),
+        )
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -251,7 +254,7 @@ class World:
         def arrive(answer: Answered) -> None:
             shard = self.shard
             if shard is None:
-                self.after(5, lambda: answer(ANSWERS[type(request)](error_code=ErrorCode.NOT_COORDINATOR)))
+                self.after(5, lambda: answer(self.refusal(request, ErrorCode.NOT_COORDINATOR)))
                 return
             token = object()
             self.waiting[token] = answer
@@ -272,6 +275,9 @@ class World:
                 arrive(lambda _: None)
 
         self.after(LATE_MS if is_late else self.random.choice((1, 5, 100)), arrives)
+
+    def refusal(self, request: Any, error: ErrorCode) -> Any:
+        return ANSWERS[type(request)](error_code=error)
 
     def _take(self, shard: GroupShard, token: object, request: Any) -> list[Effect]:
         match request:

@@ -10,6 +10,8 @@ from penstock.coordinator.group import records as group_records
 from penstock.coordinator.group.consumer import records as consumer_records
 from penstock.coordinator.group.group_log import GroupLog
 from penstock.coordinator.group.share import records as share_group_records
+from penstock.coordinator.group.streams import records as streams_records
+from penstock.coordinator.group.streams.description import DESCRIPTION
 from penstock.coordinator.share import records as share_records
 from penstock.coordinator.transaction import records as transaction_records
 from penstock.metadata.configs.secrets import REDACTED, secret_fields
@@ -58,6 +60,16 @@ OF_CONSUMER_GROUPS = {
     consumer_records.EXPRESSION: "consumer_group_regular_expression",
 }
 """By the versions of their keys, as Kafka names them."""
+OF_STREAMS_GROUPS = {
+    streams_records.GROUP: "streams_group_metadata",
+    streams_records.MEMBER: "streams_group_member_metadata",
+    streams_records.ASSIGNMENT: "streams_group_target_assignment_metadata",
+    streams_records.TARGET: "streams_group_target_assignment_member",
+    streams_records.CURRENT: "streams_group_current_member_assignment",
+    streams_records.TOPOLOGY: "streams_group_topology",
+    DESCRIPTION: "streams_group_topology_description",
+}
+"""By the versions of their keys, as Kafka names them; the last is our own."""
 NAMES_ARE = {consumer_records.EXPRESSION: "regularExpression"}
 """What a key names besides the group, where that is no member."""
 
@@ -96,6 +108,8 @@ def decode_offsets(record: Record) -> dict[str, object]:
     version = group_records.key_version_of(record.key)
     if version in OF_CONSUMER_GROUPS:
         return _consumer_group(version, record.key, record.value)
+    if version in OF_STREAMS_GROUPS:
+        return _streams_group(version, record.key, record.value)
     if version in SHARE_GROUP_RECORDS:
         return _share_group(version, record.key, record.value)
     decoded = group_records.decode_record(record.key, record.value)
@@ -132,6 +146,13 @@ def _consumer_group(version: int, key: bytes, value: bytes | None) -> dict[str, 
     named = {NAMES_ARE.get(version, "memberId"): name} if name else {}
     payload = message and as_dictionary(message, 0)
     return {"key": {"type": OF_CONSUMER_GROUPS[version], "group": group_id} | named, "payload": payload}
+
+
+def _streams_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:
+    group_id, member_id, message = streams_records.CODEC.decoded_message(version, key, value)
+    named = {"memberId": member_id} if member_id else {}
+    payload = message and as_dictionary(message, 0)
+    return {"key": {"type": OF_STREAMS_GROUPS[version], "group": group_id} | named, "payload": payload}
 
 
 def _share_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Where `penstock groups --reset-offsets` moves a group: to a place, by a distance, to a moment, to a file's say."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,8 @@ from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import print_rows
 from penstock.cli.terminal.times import parse_datetime_ms
 from penstock.client.admin import Admin
-from penstock.client.admin.groups import SHARE, GroupDescription
+from penstock.client.admin.groups import SHARE, STREAMS, GroupDescription
+from penstock.client.admin.streams_groups import input_topics
 from penstock.client.durations import parse_duration_ms
 from penstock.client.new_positions import Positions, bounded, offsets_at
 from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
@@ -93,7 +94,7 @@ async def reset_offsets(
         group = await check_empty(admin, group_id)
         is_shared = is_share if group is None else group.protocol_type == SHARE
         positioned: Positioned = admin.share_groups if is_shared else admin.groups
-        new = await positions(admin, group_id, topics, target, positioned)
+        new = await positions(admin, group_id, topics, target, positioned, await inputs_of(admin, group))
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in new.items()}
         if execute and offsets:
             await positioned.set_offsets(group_id, offsets)
@@ -121,20 +122,30 @@ async def check_empty(admin: Admin, group_id: str, cure: str = "stop its consume
     return group
 
 
+async def inputs_of(admin: Admin, group: GroupDescription | None) -> list[str] | None:
+    """The topics that a streams group has not made itself; None for groups of other kinds."""
+    if group is None or group.protocol_type != STREAMS:
+        return None
+    return input_topics(await admin.streams_groups.describe(group.group_id))
+
+
 async def positions(
     admin: Admin,
     group_id: str,
     topics: Sequence[str] | None,
     target: ResetTarget,
     positioned: Positioned | None = None,
+    within: Collection[str] | None = None,
 ) -> Positions:
-    """`positioned` knows where the group is by now: `Admin.groups` by default."""
+    """`positioned` knows where the group is by now: `Admin.groups` by default. Without `topics` it is all of which the
+    group has offsets, as far as they are `within`.
+    """
     if target.from_file is not None:
         return await bounded(admin.cluster, _read(target.from_file, group_id))
     found = await (positioned or admin.groups).offsets(group_id)
     committed = {p: position.offset for p, position in found.items() if position.offset >= 0}
     if topics is None:
-        chosen = sorted(found)
+        chosen = sorted(place for place in found if within is None or place.topic in within)
     else:
         counts = admin.cluster.metadata.partition_counts()
         chosen = [partition for text in topics for partition in parse_topic_partitions(text, counts, "--topic")]

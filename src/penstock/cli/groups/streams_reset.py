@@ -141,7 +141,7 @@ async def _of_intermediate(admin: Admin, group_id: str, names: Sequence[str]) ->
 async def _delete(admin: Admin, application_id: str, topics: Topics, known: Sequence[str], *, dry_run: bool) -> None:
     """Raises click.ClickException for a topic that is not the application's own."""
     others = {*topics.read, *topics.passed_over}
-    own = [name for name in known if name not in others and _is_internal(name, application_id)]
+    own = [name for name in known if name not in others and is_internal(name, application_id)]
     chosen = _listed(topics.internal_topics)
     if foreign := [name for name in chosen if name not in own]:
         raise click.ClickException(
@@ -154,7 +154,7 @@ async def _delete(admin: Admin, application_id: str, topics: Topics, known: Sequ
     say("Done.")
 
 
-def _is_internal(name: str, application_id: str) -> bool:
+def is_internal(name: str, application_id: str) -> bool:
     return name.startswith(f"{application_id}-") and INTERNAL.fullmatch(name) is not None
 
 

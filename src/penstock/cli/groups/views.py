@@ -6,7 +6,7 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import as_objects, joined, print_json, print_rows, print_table
 from penstock.client.admin import Admin
-from penstock.client.admin.groups import GroupDescription, MemberDescription
+from penstock.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from penstock.client.at_leaders import Failures
 from penstock.client.values import LATEST, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode
@@ -19,14 +19,9 @@ READER = ("CONSUMER-ID", "HOST", "CLIENT-ID")
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
 
-async def list_groups(
-    admin: Admin, states: Collection[str], types: Collection[str], with_state: bool, with_type: bool, as_json: bool
-) -> None:
-    """States and types where they were asked for, and always in JSON."""
-    listings = await admin.groups.listings(states=states, types=types)
-    columns = (
-        ["GROUP"] + ["PROTOCOL"] * as_json + ["STATE"] * (with_state or as_json) + ["TYPE"] * (with_type or as_json)
-    )
+def show_groups(listings: Sequence[GroupListing], asked: Collection[str], as_json: bool) -> None:
+    """`asked`: the columns besides the names; in JSON they are all there."""
+    columns = ["GROUP", *(column for column in ("PROTOCOL", "STATE", "TYPE") if as_json or column in asked)]
     if len(columns) == 1:
         if listings:
             say(*(one.group_id for one in listings))

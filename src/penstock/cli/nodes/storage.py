@@ -24,16 +24,13 @@ from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.pairs import PropertiesError
 from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialController, parse_initial_controllers
 from penstock.metadata.features import (
-    ELIGIBLE_LEADER_REPLICAS,
-    GROUP_VERSION,
     KAFKAS_FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_NAMES,
     NEWEST_METADATA_VERSION,
     SCRAM_LEVEL,
-    SHARE_VERSION,
-    default_level,
+    first_level,
     shown_level,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
@@ -132,25 +129,19 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
         )
     if levels.pop(KRAFT_VERSION, has_voters) != has_voters:
         raise click.UsageError(f"--feature {KRAFT_VERSION}: it is 1 with {VOTER_OPTIONS}, and 0 with {VOTERS_KEY}")
-    default = default_level(ELIGIBLE_LEADER_REPLICAS, level)
-    elr = levels.pop(ELIGIBLE_LEADER_REPLICAS, default)
-    _check_level(ELIGIBLE_LEADER_REPLICAS, elr, level)
-    of_groups = {name: levels.pop(name, 0) for name in (GROUP_VERSION, SHARE_VERSION)}
-    for name, wanted in of_groups.items():
-        _check_level(name, wanted, level)
-    for name, other in levels.items():
+    for name in levels:
         if name not in KAFKAS_FEATURES:
             raise click.UsageError(f"--feature {name}: known are {', '.join([METADATA_VERSION, *KAFKAS_FEATURES])}")
-        if other:
-            raise click.UsageError(
-                f"--feature {name}={other}: Penstock does not have this feature yet, so it can only be 0"
-            )
     records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
-    if elr or default:  # level 0 has to be told only where there would be another one
-        records.append(FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=elr))
-    return records + [
-        FeatureLevelRecord(name=name, feature_level=wanted) for name, wanted in of_groups.items() if wanted
-    ]
+    for name in KAFKAS_FEATURES:
+        if name == KRAFT_VERSION:
+            continue
+        default = first_level(name, level)
+        wanted = levels.get(name, default)
+        _check_level(name, wanted, level)
+        if wanted or default:  # level 0 has to be told only where there would be another one
+            records.append(FeatureLevelRecord(name=name, feature_level=wanted))
+    return records
 
 
 def _check_level(feature: str, level: int, metadata_version: int) -> None:

@@ -22,6 +22,7 @@ from penstock.client.admin.quorum import QuorumAdmin
 from penstock.client.admin.quotas import QuotaAdmin
 from penstock.client.admin.share_groups import ShareGroupAdmin
 from penstock.client.admin.storage_groups import StorageGroupAdmin
+from penstock.client.admin.streams_groups import StreamsGroupAdmin
 from penstock.client.admin.topics import TopicAdmin
 from penstock.client.admin.transactions import TransactionAdmin
 from penstock.client.admin.users import UserAdmin
@@ -116,7 +117,8 @@ class Admin:
         self.topics = TopicAdmin(self.cluster)
         self.configs = ConfigAdmin(self.cluster)
         self.share_groups = ShareGroupAdmin(self.cluster)
-        self.groups = GroupAdmin(self.cluster, self.share_groups)
+        self.streams_groups = StreamsGroupAdmin(self.cluster)
+        self.groups = GroupAdmin(self.cluster, self.share_groups, self.streams_groups)
         self.transactions = TransactionAdmin(self.cluster)
         self.partitions = PartitionAdmin(self.cluster)
         self.features = FeatureAdmin(self.cluster)

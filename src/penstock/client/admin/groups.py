@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from penstock.client.admin.group_history import GroupHistory, history_from
 from penstock.client.admin.share_groups import ShareGroupAdmin
+from penstock.client.admin.streams_groups import StreamsGroupAdmin, partitions_of
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import check_group, commit, delete_committed, fetch_committed
 from penstock.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
@@ -21,6 +22,7 @@ from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeG
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.messages.share_group_describe import DescribedGroup as ShareDescribed
+from penstock.protocol.messages.streams_group_describe import DescribedGroup as StreamsDescribed
 from penstock.protocol.requests.own_apis import (
     DescribeGroupHistoryRequest,
     DescribeGroupHistoryResponse,
@@ -32,6 +34,8 @@ from penstock.protocol.value import Value
 DEAD = "Dead"
 SHARE = "share"
 """The protocol type of share groups."""
+STREAMS = "streams"
+"""That of streams groups."""
 
 
 class GroupListing(Value):
@@ -78,9 +82,10 @@ class Holder(Value):
 
 
 class GroupAdmin:
-    def __init__(self, cluster: ClusterClient, shares: ShareGroupAdmin) -> None:
+    def __init__(self, cluster: ClusterClient, shares: ShareGroupAdmin, streams: StreamsGroupAdmin) -> None:
         self._cluster = cluster
         self._shares = shares
+        self._streams = streams
 
     async def listings(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """Of all coordinators, sorted; only those in one of `states` and of one of `types`, if given."""
@@ -104,7 +109,8 @@ class GroupAdmin:
     async def describe(self, group_id: str) -> GroupDescription:
         """GROUP_ID_NOT_FOUND if there is none of this name."""
         missing = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
-        for describe in (self._describe_classic, self._describe_consumer, self._describe_share):
+        kinds = (self._describe_classic, self._describe_consumer, self._describe_share, self._describe_streams)
+        for describe in kinds:
             try:
                 return await describe(group_id)
             except KafkaError as error:
@@ -117,6 +123,10 @@ class GroupAdmin:
     async def _describe_share(self, group_id: str) -> GroupDescription:
         row = await self._shares.describe(group_id)
         return _share_description(row, await self._cluster.coordinator(group_id))
+
+    async def _describe_streams(self, group_id: str) -> GroupDescription:
+        row = await self._streams.describe(group_id)
+        return _streams_description(row, await self._cluster.coordinator(group_id))
 
     async def _describe_consumer(self, group_id: str) -> GroupDescription:
         async def attempt() -> GroupDescription:
@@ -287,6 +297,23 @@ def _share_description(row: ShareDescribed, coordinator: int) -> GroupDescriptio
         for member in row.members
     ]
     return GroupDescription(row.group_id, row.group_state, SHARE, row.assignor_name, coordinator, members)
+
+
+def _streams_description(row: StreamsDescribed, coordinator: int) -> GroupDescription:
+    """A member has what its active tasks read."""
+    members = [
+        MemberDescription(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=partitions_of(row, member.assignment.active_tasks),
+            metadata=b"",
+            assigned=b"",
+        )
+        for member in row.members
+    ]
+    return GroupDescription(row.group_id, row.group_state, STREAMS, row.assignor_name or "", coordinator, members)
 
 
 def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:

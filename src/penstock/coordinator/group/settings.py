@@ -11,15 +11,15 @@ def patience_ms(timeout_ms: int) -> int:
 
 
 class Bounded(Value):
-    """A default that a group may change within bounds, in milliseconds."""
+    """A default that a group may change within bounds: a time in milliseconds, mostly."""
 
-    default_ms: int
-    least_ms: int
-    most_ms: int
+    default: int
+    least: int
+    most: int
 
     def of(self, text: str | None) -> int:
         """What a group says is brought within the bounds, which may have changed since."""
-        return self.default_ms if text is None else min(max(int(text), self.least_ms), self.most_ms)
+        return self.default if text is None else min(max(int(text), self.least), self.most)
 
 
 class MigrationPolicy(Enum):
@@ -63,6 +63,22 @@ class ShareSettings(Value):
     assigned_at_once: int = 500  # members and partitions; targets for more are worked out in a thread
 
 
+class StreamsSettings(Value):
+    """Of streams groups: group.streams.*, and what groups say themselves."""
+
+    session_timeout: Bounded = Bounded(45_000, 45_000, 60_000)
+    heartbeat_interval: Bounded = Bounded(5_000, 5_000, 15_000)
+    assignment_interval: Bounded = Bounded(1_000, 0, 15_000)
+    task_offset_interval: Bounded = Bounded(60_000, 15_000, 2_147_483_647)
+    standby_replicas: Bounded = Bounded(0, 0, 2)
+    initial_rebalance_delay: Bounded = Bounded(3_000, 0, 2_147_483_647)
+    recovery_lag: Bounded = Bounded(10_000, 0, 2**63 - 1)  # group.streams.acceptable.recovery.lag
+    max_size: int = 2_147_483_647
+    assignors: tuple[str, ...] = ("sticky",)
+    rack_aware_tags: tuple[str, ...] = ()  # group.streams.rack.aware.assignment.tags
+    assigned_at_once: int = 500  # members and tasks; targets for more are worked out in a thread
+
+
 class GroupSettings(Value):
     """The comment names Kafka's key where it is not the field's own name."""
 
@@ -80,3 +96,4 @@ class GroupSettings(Value):
     history_bytes: int = 2 * 1024 * 1024  # what that may take of the log, for all groups of a partition
     consumer: ConsumerSettings = ConsumerSettings()
     share: ShareSettings = ShareSettings()
+    streams: StreamsSettings = StreamsSettings()

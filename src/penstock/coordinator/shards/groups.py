@@ -46,12 +46,18 @@ from penstock.protocol.requests.own_apis import DescribedHistory
 if TYPE_CHECKING:
     from penstock.coordinator.group.consumer.groups import ConsumerGroups
     from penstock.coordinator.group.share.groups import ShareGroups
+    from penstock.coordinator.group.streams.groups import StreamsGroups
     from penstock.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
     from penstock.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerDescribed
     from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from penstock.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
     from penstock.protocol.messages.share_group_describe import DescribedGroup as ShareDescribed
     from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+    from penstock.protocol.messages.streams_group_describe import DescribedGroup as StreamsDescribed
+    from penstock.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+    from penstock.protocol.messages.streams_group_topology_description_update import (
+        StreamsGroupTopologyDescriptionUpdateRequest,
+    )
 
 KINDLESS_OR_CLASSIC: Final = (0, 1, 2, HISTORY_KEY_VERSION)
 """Versions of keys: committed offsets, groups of the classic protocol, and what happened in groups of all kinds."""
@@ -61,6 +67,8 @@ GROUPS_AT_ONCE: Final = 200
 OFFSETS_AT_ONCE: Final = 1_000
 SHARE: Final = range(10, 16)
 """Of share groups."""
+STREAMS: Final = (17, 19, 20, 21, 22, 23, 15_001)
+"""Of streams groups."""
 
 PENDING_VERSION = 9
 """The version of OffsetCommit whose errors commits in transactions have: older producers are told of others."""
@@ -73,6 +81,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         self._cluster = cluster
         self._consumers: ConsumerGroups | None = None
         self._shares: ShareGroups | None = None
+        self._streams: StreamsGroups | None = None
         super().__init__(self._table)
 
     @property
@@ -93,12 +102,23 @@ class GroupShard(PartitionMachine[AnyRecord]):
             self._shares = ShareGroups(self._table, self._cluster)
         return self._shares
 
+    @property
+    def streams(self) -> StreamsGroups:
+        """Loaded with the first streams group: many nodes have none."""
+        if self._streams is None:
+            from penstock.coordinator.group.streams.groups import StreamsGroups
+
+            self._streams = StreamsGroups(self._table, self._cluster)
+        return self._streams
+
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def decode(self, key: bytes, value: bytes | None) -> AnyRecord | None:
         version = key_version_of(key)
         if version in KINDLESS_OR_CLASSIC:
             return decode_record(key, value)
+        if version in STREAMS:
+            return self.streams.decode(version, key, value)
         kinds = self.shares if version in SHARE else self.consumers
         return kinds.decode(version, key, value)
 
@@ -203,7 +223,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """There are other topics, or these, None for any, have other partitions or racks: groups look at them with a
         heartbeat.
         """
-        for kinds in (self._consumers, self._shares):
+        for kinds in (self._consumers, self._shares, self._streams):
             if kinds is not None:
                 kinds.topics.changed(topic_ids, new_topics=new_topics)
 
@@ -239,6 +259,26 @@ class GroupShard(PartitionMachine[AnyRecord]):
         if self._shares is not None:
             self._shares.forget_topics(now_ms)
         return self._table.take_effects()
+
+    # -- streams groups -----------------------------------------------------------------------------------------------
+
+    def streams_heartbeat(
+        self, token: Token, request: StreamsGroupHeartbeatRequest, caller: Caller, now_ms: int
+    ) -> list[Effect]:
+        """Answered with a `Heard`: a StreamsGroupHeartbeatResponse, and topics that are to be created."""
+        self.streams.heartbeat(token, request, caller, now_ms)
+        return self._table.take_effects()
+
+    def update_topology_description(
+        self, token: Token, request: StreamsGroupTopologyDescriptionUpdateRequest, now_ms: int
+    ) -> list[Effect]:
+        """Answered with a StreamsGroupTopologyDescriptionUpdateResponse."""
+        self.streams.update_description(token, request, now_ms)
+        return self._table.take_effects()
+
+    def describe_streams_group(self, group_id: str, *, with_description: bool = False) -> StreamsDescribed:
+        """What is committed."""
+        return self.streams.describe(group_id, with_description=with_description)
 
     # -- offsets ------------------------------------------------------------------------------------------------------
 

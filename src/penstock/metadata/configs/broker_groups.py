@@ -72,6 +72,21 @@ group.streams.max.size int 2147483647 1.. fixed medium | Members of one streams 
 group.streams.num.standby.replicas int 0 0.. fixed medium | Default of a group's streams.num.standby.replicas.
 group.streams.max.standby.replicas int 2 0.. fixed medium | Most standby replicas of a streams group.
 group.streams.initial.rebalance.delay.ms int 3000 0.. fixed medium | How long a new streams group waits for members.
+group.streams.assignment.interval.ms int 1000 0.. fixed medium | Default of a group's streams.assignment.interval.ms.
+group.streams.max.assignment.interval.ms int 15000 0.. fixed medium | Longest assignment interval of a streams group.
+group.streams.min.assignment.interval.ms int 0 0.. fixed medium | Shortest assignment interval of a streams group.
+group.streams.task.offset.interval.ms int 60000 1.. fixed medium | Default of a group's streams.task.offset.interval.ms.
+group.streams.min.task.offset.interval.ms int 15000 1.. fixed medium | Shortest task offset interval of a streams group.
+group.streams.acceptable.recovery.lag long 10000 0.. fixed medium
+    | Default of a group's streams.acceptable.recovery.lag.
+group.streams.num.warmup.replicas int 2 0.. fixed medium | Default of a group's streams.num.warmup.replicas.
+group.streams.max.warmup.replicas int 20 0.. fixed medium | Most warm-up tasks of a streams group.
+group.streams.assignors list sticky * fixed medium | The assignors that a broker offers to streams groups.
+group.streams.assignor.offload.enable boolean true * fixed medium | Whether its assignments are worked out elsewhere.
+group.streams.rack.aware.assignment.tags list "" * fixed low
+    | Keys of clients' tags by which standby tasks are spread.
+group.streams.topology.description.plugin.class class null * fixed medium
+    | Accepted; descriptions of topologies are kept in the group's partition.
 share.coordinator.append.linger.ms int -1 -1.. fixed medium | How long the share coordinator collects records.
 share.coordinator.cold.partition.snapshot.interval.ms int 300000 1.. fixed low | Snapshots of idle share partitions.
 share.coordinator.load.buffer.size int 5242880 1.. fixed high | Bytes that are read at once when it loads.

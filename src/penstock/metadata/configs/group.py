@@ -18,12 +18,26 @@ share.partition.max.record.locks int 2000 100.. cluster medium | Records of a pa
 share.record.lock.duration.ms int 30000 1000.. cluster medium | How long a record belongs to the member that took it.
 share.renew.acknowledge.enable boolean true * cluster medium | Whether members may renew the locks of records.
 share.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a share group is out.
+streams.acceptable.recovery.lag long 10000 0.. cluster medium
+    | How far a warm-up task may lag behind before it becomes active.
+streams.assignment.interval.ms int 1000 0.. cluster medium | Pause between two assignments of a streams group.
+streams.assignor.name string null * cluster medium | The assignor of a streams group; by default the broker's first.
+streams.assignor.offload.enable boolean true * cluster medium | Whether its assignments are worked out elsewhere.
 streams.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a streams group sends heartbeats.
+streams.initial.rebalance.delay.ms int 3000 0.. cluster medium | How long a new streams group waits for members.
 streams.num.standby.replicas int 0 0.. cluster medium | Standby replicas of each task of a streams group.
+streams.num.warmup.replicas int 2 0.. cluster medium | Warm-up tasks that a streams group has at once.
+streams.rack.aware.assignment.tags list "" * cluster low | Keys of clients' tags by which standby tasks are spread.
 streams.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a streams group is out.
+streams.task.offset.interval.ms int 60000 1.. cluster medium | How often members tell how far their tasks are.
 """)
 
-_WITHOUT_BROKER_KEY = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+_WITHOUT_BROKER_KEY = (
+    "share.auto.offset.reset",
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+    "streams.assignor.name",
+)
 
 GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_CONFIGS if name not in _WITHOUT_BROKER_KEY}
 """The broker key that gives a group key its default."""

@@ -181,6 +181,26 @@ class BrokerSettings:
     share_coordinator_state_topic_segment_bytes: int
     share_coordinator_write_timeout_ms: int
 
+    # streams groups
+    group_streams_acceptable_recovery_lag: int
+    group_streams_assignment_interval_ms: int
+    group_streams_assignors: tuple[str, ...]
+    group_streams_heartbeat_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_max_size: int
+    group_streams_max_standby_replicas: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_min_task_offset_interval_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_rack_aware_assignment_tags: tuple[str, ...]
+    group_streams_session_timeout_ms: int
+    group_streams_task_offset_interval_ms: int
+
     # transactions
     add_partitions_to_txn_retry_backoff_max_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int

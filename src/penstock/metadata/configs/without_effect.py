@@ -81,9 +81,18 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
         "group.consumer.assignor.offload.enable",
         "group.share.assignor.offload.enable",
         "share.assignor.offload.enable",
+        "group.streams.assignor.offload.enable",
+        "streams.assignor.offload.enable",
     ),
     "share groups have one assignor": ("group.share.assignors",),
-    "streams groups are not there yet": ("group.streams.", "streams."),
+    "as in Kafka 4.4, no warm-up task is given out yet": (
+        "group.streams.num.warmup.replicas",
+        "group.streams.max.warmup.replicas",
+        "streams.num.warmup.replicas",
+    ),
+    "descriptions of topologies are kept in the group's partition": (
+        "group.streams.topology.description.plugin.class",
+    ),
     "a coordinator of transactions answers when it can": ("add.partitions.to.txn.retry.backoff.ms",),
 }
 """Why a key has no effect; an entry that ends with a dot stands for all keys that begin so."""

@@ -41,11 +41,18 @@ async def create_missing(
     names: Sequence[str],
     context: RequestContext | None = None,
 ) -> dict[str, ErrorCode]:
+    """As `create_all`, of topics as they are created on first use."""
+    return await create_all(controller, [creatable(name, config, image) for name in names], context)
+
+
+async def create_all(
+    controller: ActiveController, topics: list[CreatableTopic], context: RequestContext | None = None
+) -> dict[str, ErrorCode]:
     """Waits a while until the topics can be used; an error code by name for each that could not be created.
 
     `context` is that of the client for whom they are created, which has the rights and quotas for it; None: the node.
     """
-    command = CreateTopicsRequest(topics=[creatable(name, config, image) for name in names])
+    command = CreateTopicsRequest(topics=topics)
     if context is not None:
         context = replace(context, api_key=ApiKey.CREATE_TOPICS, api_version=NEWEST)
     deadline_s = deadline_of(command, LONGEST_WAIT_MS)

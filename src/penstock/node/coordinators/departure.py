@@ -37,7 +37,12 @@ from penstock.protocol.schema import Message
 MOST_WAITING: Final = 10_000
 MOST_CONNECTIONS: Final = 500
 """Requests at a time whose answers may take long."""
-HEARTBEATS: Final = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT)
+HEARTBEATS: Final = (
+    ApiKey.HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+)
 LONG: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 
 

@@ -9,7 +9,14 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings, MigrationPolicy, ShareSettings
+from penstock.coordinator.group.settings import (
+    Bounded,
+    ConsumerSettings,
+    GroupSettings,
+    MigrationPolicy,
+    ShareSettings,
+    StreamsSettings,
+)
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import (
@@ -24,10 +31,12 @@ from penstock.metadata.records import (
 from penstock.node.coordinators.host import CoordinatorHost, HostContext
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 
 MINUTE_MS: Final = 60_000
 GROUP_KEYS: Final = 0
+UNLIMITED: Final = 2**31 - 1
 MOVE_MS: Final = 1_500
 """The part of a hand-over's time that is not for the members' commits: to hear of it, and to make it."""
 
@@ -178,4 +187,48 @@ def settings_from(config: BrokerConfig) -> GroupSettings:
             max_size=config.group_share_max_size,
             initialize_retry_ms=config.group_share_initialize_retry_interval_ms,
         ),
+        streams=_of_streams(config),
     )
+
+
+def _of_streams(config: BrokerConfig) -> StreamsSettings:
+    return StreamsSettings(
+        session_timeout=Bounded(
+            config.group_streams_session_timeout_ms,
+            config.group_streams_min_session_timeout_ms,
+            config.group_streams_max_session_timeout_ms,
+        ),
+        heartbeat_interval=Bounded(
+            config.group_streams_heartbeat_interval_ms,
+            config.group_streams_min_heartbeat_interval_ms,
+            config.group_streams_max_heartbeat_interval_ms,
+        ),
+        assignment_interval=Bounded(
+            config.group_streams_assignment_interval_ms,
+            config.group_streams_min_assignment_interval_ms,
+            config.group_streams_max_assignment_interval_ms,
+        ),
+        task_offset_interval=Bounded(
+            config.group_streams_task_offset_interval_ms, config.group_streams_min_task_offset_interval_ms, UNLIMITED
+        ),
+        standby_replicas=Bounded(
+            config.group_streams_num_standby_replicas, 0, config.group_streams_max_standby_replicas
+        ),
+        initial_rebalance_delay=Bounded(config.group_streams_initial_rebalance_delay_ms, 0, UNLIMITED),
+        recovery_lag=Bounded(config.group_streams_acceptable_recovery_lag, 0, 2**63 - 1),
+        max_size=config.group_streams_max_size,
+        assignors=_streams_assignors(config.group_streams_assignors),
+        rack_aware_tags=config.group_streams_rack_aware_assignment_tags,
+    )
+
+
+def _streams_assignors(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of packages are loaded at once: a name that nobody offers is told at the start."""
+    if not names:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "group.streams.assignors names no assignor: sticky is always there")
+    if names != StreamsSettings().assignors:
+        from penstock.coordinator.group.streams.assignors.registry import assignor
+
+        for name in names:
+            assignor(name, names)
+    return names

@@ -64,12 +64,13 @@ def test_a_release_stands_for_all_levels_that_can_be_changed() -> None:
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "share.version": 2,
+        "streams.version": 1,
         "transaction.version": 2,
     }
     assert release_levels(33, is_upgrade=True) == release_levels(33, is_upgrade=False) == newest
     older = {"metadata.version": 25, "group.version": 1, "transaction.version": 2}
     assert release_levels(25, is_upgrade=True) == older
-    lowered = {"eligible.leader.replicas.version": 0, "share.version": 0}
+    lowered = {"eligible.leader.replicas.version": 0, "share.version": 0, "streams.version": 0}
     assert release_levels(25, is_upgrade=False) == older | lowered
 
 

@@ -11,7 +11,8 @@ from penstock.cli.main import main
 from penstock.coordinator.group.consumer import records
 from penstock.coordinator.group.consumer.state import ConsumerRecord
 from penstock.coordinator.group.consumer.upgrade import classic_metadata
-from penstock.coordinator.group.consumer.values import AssignmentEpoch, Current, GroupEpoch, Resolved, Subscription
+from penstock.coordinator.group.consumer.values import Current, GroupEpoch, Resolved, Subscription
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.protocol.records import Record, encode_batch
 
 TOPIC = UUID(int=1)

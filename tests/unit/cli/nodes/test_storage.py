@@ -79,7 +79,7 @@ PENCIL = "SCRAM-SHA-256=[name=user,password=pencil,salt=W22ZaJ0SNY7soEsUEjb6gQ==
 def test_a_cluster_may_begin_with_a_release_and_with_credentials(file: Path) -> None:
     result = run("format", "-t", CLUSTER, "-c", file, "--release-version", "4.1", "--add-scram", PENCIL)
     assert result.exit_code == 0, result.output
-    _, level, elr, credential, _ = dumped(file.parent / "a" / SNAPSHOT)
+    _, level, _, _, elr, credential, _ = dumped(file.parent / "a" / SNAPSHOT)
     assert elr.endswith('"data":{"name":"eligible.leader.replicas.version","featureLevel":1}}')
     assert level.endswith('"data":{"name":"metadata.version","featureLevel":27}}')
     assert credential.startswith('payload: {"type":"USER_SCRAM_CREDENTIAL_RECORD","version":0,"data":{"name":"user",')
@@ -89,12 +89,28 @@ def test_a_cluster_may_begin_with_a_release_and_with_credentials(file: Path) -> 
 @pytest.mark.parametrize(
     ("wishes", "levels"),
     [
-        (["-r", "4.0"], ["metadata.version 25"]),
-        (["-r", "4.0", "-f", "eligible.leader.replicas.version=1"], ["metadata.version 25", f"{ELR} 1"]),
-        (["-f", "eligible.leader.replicas.version=0"], ["metadata.version 33", f"{ELR} 0"]),
+        (["-r", "3.9"], ["metadata.version 21"]),
+        (["-r", "4.0"], ["metadata.version 25", "transaction.version 2", "group.version 1"]),
+        (
+            ["-r", "4.0", "-f", f"{ELR}=1", "-f", "transaction.version=1", "-f", "group.version=0"],
+            ["metadata.version 25", "transaction.version 1", "group.version 0", f"{ELR} 1"],
+        ),
+        (
+            ["-f", f"{ELR}=0", "-f", "share.version=2", "-f", "streams.version=1"],
+            [
+                "metadata.version 33",
+                "transaction.version 2",
+                "group.version 1",
+                f"{ELR} 0",
+                "share.version 2",
+                "streams.version 1",
+            ],
+        ),
     ],
 )
-def test_eligible_leaders_may_be_had_earlier_or_not_at_all(file: Path, wishes: list[str], levels: list[str]) -> None:
+def test_each_feature_may_be_had_at_another_level_or_not_at_all(
+    file: Path, wishes: list[str], levels: list[str]
+) -> None:
     assert run("format", "-t", CLUSTER, "-c", file, *wishes).exit_code == 0
     data = [json.loads(line.removeprefix("payload: "))["data"] for line in dumped(file.parent / "a" / SNAPSHOT)[1:-1]]
     assert [f"{row['name']} {row['featureLevel']}" for row in data] == levels
@@ -113,7 +129,7 @@ def test_without_wishes_and_voters_there_is_no_first_snapshot(file: Path) -> Non
         (["-f", "metadata.version=99"], "--feature metadata.version=99: known are 7,"),
         (["-f", "metadata.version"], "expected NAME=LEVEL"),
         (["-f", "kraft.version=1"], "--feature kraft.version: it is 1 with --standalone"),
-        (["-f", "streams.version=1"], "Penstock does not have this feature yet"),
+        (["-f", "streams.version=2"], "known are 0 to 1"),
         (["-f", "group.version=2"], "known are 0 to 1"),
         (["-f", "eligible.leader.replicas.version=2"], "known are 0 to 1"),
         (["-r", "3.9", "-f", "eligible.leader.replicas.version=1"], "it needs metadata.version 23 (4.0-IV1), not 21"),
@@ -167,7 +183,7 @@ def test_a_standalone_controller_is_its_first_voter(dynamic: Path) -> None:
     assert identity.directory_id is not None
     directory_id = uuid_to_text(identity.directory_id)
     assert f"Formatting {directory}, first voters: 7@localhost:9093:{directory_id}\n" in result.output
-    _, version, voters, feature, elr, _ = dumped(directory / SNAPSHOT)
+    _, version, voters, feature, _, _, elr, _ = dumped(directory / SNAPSHOT)
     assert '"name":"eligible.leader.replicas.version","featureLevel":1' in elr
     assert version == 'KRaftVersion {"version":0,"kRaftVersion":1}'
     assert voters == (

@@ -72,6 +72,7 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "share_groups.offsets": lambda admin: admin.share_groups.offsets("g", [T0]),
     "share_groups.set_offsets": lambda admin: admin.share_groups.set_offsets("g", {T0: OffsetAndMetadata(1)}),
     "share_groups.delete_offsets": lambda admin: admin.share_groups.delete_offsets("g", ["t"]),
+    "streams_groups.describe": lambda admin: admin.streams_groups.describe("g"),
     "partitions.elect_leaders": lambda admin: admin.partitions.elect_leaders(ElectionType.PREFERRED, [T0]),
     "partitions.balance_leaders": lambda admin: admin.partitions.balance_leaders(BalanceAction.TELL),
     "partitions.reassign": lambda admin: admin.partitions.reassign({T0: [NODE_ID]}),
@@ -184,7 +185,7 @@ def methods(part: object) -> Iterator[str]:
 def test_every_method_is_here() -> None:
     admin = Admin("127.0.0.1:1")
     parts = {name: part for name, part in vars(admin).items() if type(part).__name__.endswith("Admin")}
-    assert len(parts) == 13
+    assert len(parts) == 14
     known = {*methods(admin), *(f"{part}.{name}" for part, it in parts.items() for name in methods(it))}
     assert known == CALLS.keys() | FROM_METADATA
 

@@ -5,8 +5,8 @@ from tests.unit.coordinator.group.consumer.bench import GROUP, Bench
 from tests.unit.coordinator.group.test_history import AT_ONCE, told, who
 
 from penstock.coordinator.effects import Append
+from penstock.coordinator.group import epoch_story as story
 from penstock.coordinator.group.classic.story import _move
-from penstock.coordinator.group.consumer import story
 from penstock.coordinator.group.group_log import MOST_BYTES, RECKONED, encoded
 from penstock.coordinator.group.records import GroupMetadataValue, HistoryRecord, MemberMetadata
 from penstock.coordinator.group.settings import GroupSettings

@@ -46,6 +46,9 @@ from penstock.protocol.messages import (
     read_share_group_state_summary,
     share_group_describe,
     share_group_heartbeat,
+    streams_group_describe,
+    streams_group_heartbeat,
+    streams_group_topology_description_update,
     txn_offset_commit,
     write_share_group_state,
     write_txn_markers,
@@ -207,6 +210,16 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: lambda _: share_group_describe.ShareGroupDescribeRequest(group_ids=GROUPS),
     ApiKey.SHARE_GROUP_HEARTBEAT: lambda _: share_group_heartbeat.ShareGroupHeartbeatRequest(
         group_id="readers", subscribed_topic_names=list(TOPICS)
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: lambda _: streams_group_describe.StreamsGroupDescribeRequest(group_ids=GROUPS),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: lambda _: streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+        group_id="readers",
+        topology=streams_group_heartbeat.Topology(
+            subtopologies=[streams_group_heartbeat.Subtopology(subtopology_id="0", source_topics=list(TOPICS))]
+        ),
+    ),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: lambda _: (
+        streams_group_topology_description_update.StreamsGroupTopologyDescriptionUpdateRequest(group_id="readers")
     ),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda _: describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
         groups=[

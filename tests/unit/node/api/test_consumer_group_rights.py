@@ -52,11 +52,14 @@ def test_a_topic_that_an_expression_matches_is_left_out_and_not_refused(
     assert (authorizer.denied, caplog.messages) == (0, [])
 
 
-def test_of_a_topic_that_the_client_may_not_describe_no_moves_are_told() -> None:
-    moves = [own_apis.MovedPartitions(topic=name, taker="m", partitions=[0]) for name in ("flights", "secrets")]
+@pytest.mark.parametrize(("kind", "shown"), [("consumer", ["flights", "flights"]), ("streams", ["flights", "0"] * 2)])
+def test_of_a_topic_that_the_client_may_not_describe_no_moves_are_told(kind: str, shown: list[str]) -> None:
+    """Subtopologies are no topics."""
+    other = "secrets" if kind == "consumer" else "0"
+    moves = [own_apis.MovedPartitions(topic=name, taker="m", partitions=[0]) for name in ("flights", other)]
     told = own_apis.DescribedHistory(
         group_id="readers",
-        epochs=[own_apis.GroupEpoch(moved=2, moves=list(moves))],
+        epochs=[own_apis.GroupEpoch(kind=kind, moved=2, moves=list(moves))],
         awaited=[own_apis.Awaited(member_id="m", partitions=list(moves))],
     )
     shard = SimpleNamespace(machine=SimpleNamespace(describe_history=lambda *_: told))
@@ -65,5 +68,5 @@ def test_of_a_topic_that_the_client_may_not_describe_no_moves_are_told() -> None
     request = own_apis.DescribeGroupHistoryRequest(groups=["readers"])
     answer = describe_group_history(cast("Any", SimpleNamespace(groups=groups)), cast("Any", context), request)
     (epoch,), (awaited,) = answer.groups[0].epochs, answer.groups[0].awaited
-    assert [one.topic for one in (*epoch.moves, *awaited.partitions)] == ["flights", "flights"]
+    assert [one.topic for one in (*epoch.moves, *awaited.partitions)] == shown
     assert epoch.moved == 2

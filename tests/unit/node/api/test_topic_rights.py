@@ -20,7 +20,7 @@ from tests.unit.node.on_disk import PEER
 
 from penstock.controller.controller import Controller
 from penstock.log.log_slice import LogSlice
-from penstock.metadata.features import GROUP_VERSION, SHARE_VERSION
+from penstock.metadata.features import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import FeatureLevelRecord
 from penstock.node.api.commands import HANDED_ON
@@ -32,7 +32,7 @@ from penstock.node.serving.rules import judged
 from penstock.node.serving.slices import Slices
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages import consumer_group_describe, share_group_describe
+from penstock.protocol.messages import consumer_group_describe, share_group_describe, streams_group_describe
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from penstock.protocol.messages.share_fetch import ShareFetchRequest
 from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -45,6 +45,7 @@ UNKNOWN_ID: Final = UUID(int=99)
 ANSWERED_WHOLE: Final = (
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
     OwnApiKey.DESCRIBE_HOLDERS,
 )
 """Nothing in their answers is about one topic."""
@@ -53,6 +54,7 @@ OF_WHAT_IS_KEPT: Final[dict[AnyApiKey, str]] = {
     ApiKey.INIT_PRODUCER_ID: "tests/unit/node/api/test_rules.py",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "tests/unit/node/api/test_topic_rights.py",
     ApiKey.SHARE_GROUP_DESCRIBE: "tests/unit/node/api/test_topic_rights.py",
+    ApiKey.STREAMS_GROUP_DESCRIBE: "tests/unit/node/api/test_topic_rights.py",
     ApiKey.DESCRIBE_TRANSACTIONS: "tests/unit/node/api/transactions/test_rights.py",
     OwnApiKey.DESCRIBE_GROUP_HISTORY: "tests/unit/node/api/test_consumer_group_rights.py",
 }
@@ -110,7 +112,9 @@ class Asked:
 async def asked(tmp_path: Path) -> AsyncIterator[Asked]:
     node = with_topics(GroupNode(tmp_path))
     node.broker.handlers = load_handlers()
-    levels = [FeatureLevelRecord(name=name, feature_level=1) for name in (GROUP_VERSION, SHARE_VERSION)]
+    levels = [
+        FeatureLevelRecord(name=name, feature_level=1) for name in (GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION)
+    ]
     node.tell(*levels)
     partition = IsrPartition(node.open_log(7), FLIGHTS_ID)
     partition.obey(1, PartitionImage(1, 0, 0, (1,), (1,)), 0)
@@ -243,6 +247,15 @@ def shared(group_id: str) -> share_group_describe.DescribedGroup:
     return of.DescribedGroup(group_id=group_id, members=[of.Member(member_id="ann", assignment=assignment)])
 
 
+def run_by_streams(group_id: str) -> streams_group_describe.DescribedGroup:
+    """With a topology that reads `flights`, and a member."""
+    of = streams_group_describe
+    reads = of.Subtopology(subtopology_id="0", source_topics=["flights"])
+    return of.DescribedGroup(
+        group_id=group_id, topology=of.Topology(subtopologies=[reads]), members=[of.Member(member_id="ann")]
+    )
+
+
 async def joined(asked: Asked) -> None:
     (*_, row) = [row for row in ROWS if row.key == ApiKey.CONSUMER_GROUP_HEARTBEAT]
     answer: Any = await asked.of_broker(row.build("flights", ZERO_UUID), row.version, Recording())
@@ -253,6 +266,8 @@ GROUPS: Final = [
     (consumer_group_describe.ConsumerGroupDescribeRequest, 0),
     (consumer_group_describe.ConsumerGroupDescribeRequest, 1),
     (share_group_describe.ShareGroupDescribeRequest, 1),
+    (streams_group_describe.StreamsGroupDescribeRequest, 0),
+    (streams_group_describe.StreamsGroupDescribeRequest, 1),
 ]
 
 
@@ -263,6 +278,7 @@ async def test_a_group_with_a_topic_that_one_may_not_know_of_is_not_described(
     await joined(asked)
     machine = asked.node.groups.find("readers").machine
     monkeypatch.setattr(type(machine), "describe_share_group", lambda _, group_id: shared(group_id))
+    monkeypatch.setattr(type(machine), "describe_streams_group", lambda _, group_id, **__: run_by_streams(group_id))
     for missing, told in (((), 0), (("DESCRIBE TOPIC flights",), TOPIC), (("DESCRIBE GROUP readers",), GROUP)):
         request = layout(group_ids=["readers"], include_authorized_operations=True)
         answer: Any = await asked.of_broker(request, version, Recording(*missing))

@@ -42,6 +42,7 @@ from penstock.protocol.messages import (
     share_acknowledge,
     share_fetch,
     share_group_heartbeat,
+    streams_group_heartbeat,
     txn_offset_commit,
 )
 from penstock.protocol.requests import own_apis
@@ -212,6 +213,20 @@ def _subscribe_to_share(name: str, _: UUID) -> Message:
     )
 
 
+def _run_tasks(name: str, _: UUID) -> Message:
+    reads = streams_group_heartbeat.Subtopology(subtopology_id="0", source_topics=[name])
+    return streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+        group_id="runners",
+        member_id="ann",
+        rebalance_timeout_ms=1000,
+        topology=streams_group_heartbeat.Topology(subtopologies=[reads]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+    )
+
+
 def _share(_: str, topic_id: UUID) -> Message:
     topic = share_fetch.FetchTopic(topic_id=topic_id, partitions=[share_fetch.FetchPartition(partition_index=0)])
     return share_fetch.ShareFetchRequest(
@@ -346,6 +361,13 @@ ROWS: Final = [
         _subscribe_to_share,
         {_SHARERS: always(GROUP), DESCRIBE: OF_TOPIC},
         named=(1,),
+        granted=EITHER_WAY,
+    ),
+    *rows(
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        _run_tasks,
+        {"READ GROUP runners": always(GROUP), DESCRIBE: OF_TOPIC},
+        named=(0, 1),
         granted=EITHER_WAY,
     ),
     *rows(ApiKey.SHARE_FETCH, _share, {_SHARERS: always(GROUP), READ: OF_TOPIC}, ids=(1, 2)),

@@ -148,13 +148,13 @@ async def test_what_stays_ends_the_start(code: ErrorCode) -> None:
 
 async def test_a_broker_that_is_too_old_names_the_features_and_how_to_lower_them() -> None:
     world = World(refused(ErrorCode.UNSUPPORTED_VERSION))
-    levels = {"share.version": 3, "streams.version": 1, "eligible.leader.replicas.version": 1}
+    levels = {"share.version": 3, "streams.version": 2, "eligible.leader.replicas.version": 1}
     world.commit(*(FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()))
     with pytest.raises(KafkaError) as caught:
         await world.broker.register()
     said = str(caught.value)
-    assert "share.version is at 3, and this node runs it at most at 2; streams.version is at 1" in said
-    assert "`penstock features downgrade --feature share.version=2 --feature streams.version=0`" in said
+    assert "share.version is at 3, and this node runs it at most at 2; streams.version is at 2" in said
+    assert "`penstock features downgrade --feature share.version=2 --feature streams.version=1`" in said
     assert "eligible" not in said
 
 

@@ -16,7 +16,7 @@ from penstock.coordinator.group.consumer.assignors.spec import Reader, Spec, Tar
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, TARGET
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
-from penstock.coordinator.group.consumer.values import AssignmentEpoch
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
-from penstock.coordinator.group.consumer.values import AssignmentEpoch, GroupEpoch
+from penstock.coordinator.group.consumer.values import GroupEpoch
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Draft
 

@@ -10,115 +10,41 @@
 They follow from the records, and no event sets them.
 """
 
-from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
+from penstock.coordinator.group.assigned_group import RevokingGroup, Wait, stop
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
 from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState, GroupView
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.values import Current, Subscription
 from penstock.coordinator.group.image import GroupImage
-from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset
+from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Agenda
-from penstock.coordinator.timers import Timer, Timers
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.list_groups import ListedGroup
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
-from penstock.protocol.value import Value
 
-PROTOCOL_TYPE: Final = "consumer"
-UNCHECKED: Final = -1
 MEMBER_EPOCHS_SINCE: Final = 9
 """The version of OffsetCommit from which on a member of such a group may commit."""
 
-_NOTHING: Final = ConsumerState()
-"""A group that has no record. Nothing is put in."""
 
-_TOMBSTONE_ORDER: Final = (CURRENT, TARGET, ASSIGNMENT, MEMBER, EXPRESSION, LEGACY, GROUP)
+class ConsumerGroup(RevokingGroup[ConsumerState, GroupView]):
+    """Its timers are by the ids of members; they follow from the records (`timing.py`)."""
 
-
-class Wait(Value):
-    """For a member to give something up, or to join or sync, in the epoch in which it was told so."""
-
-    timer: Timer
-    epoch: int
-    since_ms: int
-    until_ms: int
-
-
-class ConsumerGroup(Group):
-    """`sessions`, `rebalances` and `calls` are by the ids of members; they follow from the records (`timing.py`)."""
-
-    __slots__ = (
-        "_is_dead",
-        "_states",
-        "_topics",
-        "assigning",
-        "calls",
-        "checked_version",
-        "is_resolving",
-        "late",
-        "rebalances",
-        "sessions",
-    )
+    __slots__ = ("_topics", "calls", "is_resolving")
 
     kind: ClassVar[str] = "consumer"
+    protocol_type: ClassVar[str] = "consumer"
+    nothing = ConsumerState()
+    record = ConsumerRecord
+    tombstone_order = (CURRENT, TARGET, ASSIGNMENT, MEMBER, EXPRESSION, LEGACY, GROUP)
 
     def __init__(self, group_id: str, image: GroupImage, topics: Topics) -> None:
-        super().__init__(group_id)
-        self._states: Mapping[str, ConsumerState] = image.of_kind(self.kind)
+        super().__init__(group_id, image)
         self._topics = topics
-        self._is_dead = False
-        self.sessions: dict[str, Timer] = {}
-        self.late: dict[str, int] = {}
-        """Members that were named as they send no heartbeats, and when the last one came."""
-        self.rebalances: dict[str, Wait] = {}
         self.calls: dict[str, Wait] = {}
         """Of classic members that are to join, or to sync when they have joined."""
-        self.checked_version = UNCHECKED
-        """Of the cluster's topics that were last compared with those that the group knows."""
-        self.assigning: object | None = None
-        """The errand by which targets are being worked out elsewhere."""
         self.is_resolving = False
         """Whether expressions are being matched elsewhere."""
-
-    @property
-    def exists(self) -> bool:
-        """Whether a record of it was decided."""
-        return not self.state.is_empty
-
-    @property
-    def state(self) -> ConsumerState:
-        """As decided. Read only."""
-        return self._states.get(self.group_id, _NOTHING)
-
-    @property
-    def committed(self) -> GroupView:
-        return self.state.committed
-
-    # -- what every kind of group answers -----------------------------------------------------------------------------
-
-    @property
-    def is_dead(self) -> bool:
-        return self._is_dead
-
-    def listed(self) -> ListedGroup | None:
-        if self.committed.is_empty:
-            return None
-        return ListedGroup(
-            group_id=self.group_id,
-            protocol_type=PROTOCOL_TYPE,
-            group_state=self.committed.state,
-            group_type=self.kind,
-        )
-
-    @property
-    def member_count(self) -> int:
-        return len(self.committed.members)
-
-    def is_subscribed(self, topic: str) -> bool:
-        return self.state.reads(topic)
 
     def check_pending_commit(self, request: OffsetCommitRequest) -> ErrorCode:
         names_member = bool(request.member_id) or request.group_instance_id is not None
@@ -173,74 +99,13 @@ class ConsumerGroup(Group):
         is_current = self.committed.current(member_id).epoch == member_epoch
         return ErrorCode.NONE if is_current else _is_at_another(member)
 
-    def check_offsets_deletable(self) -> ErrorCode:
-        return ErrorCode.GROUP_ID_NOT_FOUND if self._is_dead else ErrorCode.NONE
-
-    def is_reading(self, topic: str) -> bool:
-        return self.is_subscribed(topic)
-
-    def idle_since_ms(self, committed: CommittedOffset) -> int:
-        return committed.commit_timestamp_ms
-
-    @property
-    def may_expire(self) -> bool:
-        return not self._is_dead and not self.state.members
-
-    def check_deletable(self) -> ErrorCode:
-        if self._is_dead:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NON_EMPTY_GROUP if self.state.members else ErrorCode.NONE
-
-    def tombstones(self) -> list[AnyRecord]:
-        return [
-            ConsumerRecord(self.group_id, None, key, name)
-            for key in _TOMBSTONE_ORDER
-            for name in self.state.names_of(key)
-        ]
-
     def kill(self, now_ms: int) -> None:
-        self._is_dead = True
-        waits = (*self.rebalances.values(), *self.calls.values())
-        for timer in (*self.sessions.values(), *(wait.timer for wait in waits)):
-            timer.deadline_ms = None
-        self.sessions.clear()
-        self.calls.clear()
-        self.rebalances.clear()
-
-    def send_away(self, agenda: Agenda[AnyRecord], error: ErrorCode) -> None:
-        """Nothing waits in the group itself."""
-
-    # -- timers -------------------------------------------------------------------------------------------------------
-
-    def touch(self, timers: Timers, member_id: str, deadline_ms: int, expired: Callable[[int], None]) -> None:
-        """The member lives: its session ends no sooner."""
-        if self.late:
-            self.late.pop(member_id, None)
-        session = self.sessions.get(member_id)
-        if session is None:
-            session = self.sessions[member_id] = Timer(expired)
-        if session.queued_ms is not None and session.queued_ms <= deadline_ms:
-            session.deadline_ms = deadline_ms
-        else:
-            timers.set(session, deadline_ms)
-
-    def stop_session(self, member_id: str) -> None:
-        self.late.pop(member_id, None)
-        session = self.sessions.pop(member_id, None)
-        if session is not None:
-            session.deadline_ms = None
-
-    def stop_rebalance(self, member_id: str) -> None:
-        _stop(self.rebalances, member_id)
+        super().kill(now_ms)
+        for member_id in list(self.calls):
+            self.stop_call(member_id)
 
     def stop_call(self, member_id: str) -> None:
-        _stop(self.calls, member_id)
-
-
-def _stop(waits: dict[str, Wait], member_id: str) -> None:
-    wait = waits.pop(member_id, None)
-    if wait is not None:
-        wait.timer.deadline_ms = None
+        stop(self.calls, member_id)
 
 
 def _is_at_another(member: Subscription) -> ErrorCode:

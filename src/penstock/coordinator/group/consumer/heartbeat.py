@@ -24,15 +24,8 @@ from penstock.coordinator.group.consumer.requests import check_request, refused,
 from penstock.coordinator.group.consumer.resolving import MayDescribe
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.upgrade import upgrade
-from penstock.coordinator.group.consumer.values import (
-    JOINS,
-    LEAVES_FOR_NOW,
-    NEWCOMER,
-    STABLE,
-    Current,
-    Owned,
-    Subscription,
-)
+from penstock.coordinator.group.consumer.values import NEWCOMER, STABLE, Current, Owned, Subscription
+from penstock.coordinator.group.epochs import JOINS, LEAVES_FOR_NOW
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode, KafkaError

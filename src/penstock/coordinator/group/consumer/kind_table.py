@@ -38,7 +38,7 @@ class KindTable:
 
     def _limit(self, group_id: str, key: str, limit: Bounded) -> int:
         configs = self.topics.configs_of(group_id)
-        return limit.of(configs.get(key)) if configs else limit.default_ms
+        return limit.of(configs.get(key)) if configs else limit.default
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import CURRENT
 from penstock.coordinator.group.consumer.requests import when_written
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
-from penstock.coordinator.group.consumer.values import LEAVES_FOR_NOW, Owned
+from penstock.coordinator.group.consumer.values import Owned
+from penstock.coordinator.group.epochs import LEAVES_FOR_NOW
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode, KafkaError

@@ -18,14 +18,8 @@ from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.consumer.assignors.spec import Target
-from penstock.coordinator.group.consumer.values import (
-    AssignmentEpoch,
-    Current,
-    GroupEpoch,
-    Owned,
-    Resolved,
-    Subscription,
-)
+from penstock.coordinator.group.consumer.values import Current, GroupEpoch, Owned, Resolved, Subscription
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, array, field, none

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from penstock.coordinator.group.consumer.values import JOINS, LEAVES, LEAVES_FOR_NOW
+from penstock.coordinator.group.epochs import JOINS, LEAVES, LEAVES_FOR_NOW
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

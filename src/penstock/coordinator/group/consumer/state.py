@@ -1,7 +1,7 @@
 """What the records of a consumer group add up to, and where it is found fast: owners, static members, subscribers."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar
 from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
@@ -10,23 +10,14 @@ from penstock.coordinator.group.consumer.assignors.spec import Target
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, LEGACY, MEMBER, TARGET
 from penstock.coordinator.group.consumer.values import (
     NEWCOMER,
-    AssignmentEpoch,
     Current,
     GroupEpoch,
     Resolved,
     Subscription,
     partitions_of,
 )
-from penstock.coordinator.group.parts import ONE, DecidedParts, PartRecord, Parts
-
-EMPTY: Final = "Empty"
-ASSIGNING: Final = "Assigning"
-RECONCILING: Final = "Reconciling"
-STABLE: Final = "Stable"
-
-_NO_EPOCH: Final = GroupEpoch(1, 0)
-"""As Kafka counts: a group is ahead of its first assignment from the beginning."""
-_NO_ASSIGNMENT: Final = AssignmentEpoch(0, 0)
+from penstock.coordinator.group.epochs import EpochView
+from penstock.coordinator.group.parts import DecidedParts, PartRecord
 
 
 class ConsumerRecord(PartRecord):
@@ -41,26 +32,16 @@ class ConsumerRecord(PartRecord):
         return ConsumerState()
 
 
-class GroupView(Parts):
+class GroupView(EpochView[GroupEpoch, Subscription, Target, Current]):
     """What the records say, and no more."""
 
     __slots__ = ()
 
     keys = records.KEYS
-
-    @property
-    def group(self) -> GroupEpoch:
-        found: GroupEpoch = self._parts[GROUP].get(ONE, _NO_EPOCH)
-        return found
-
-    @property
-    def epoch(self) -> int:
-        return self.group.epoch
-
-    @property
-    def assignment(self) -> AssignmentEpoch:
-        found: AssignmentEpoch = self._parts[ASSIGNMENT].get(ONE, _NO_ASSIGNMENT)
-        return found
+    group_key, assignment_key, member_key, target_key, current_key = GROUP, ASSIGNMENT, MEMBER, TARGET, CURRENT
+    first_epoch = GroupEpoch(1, 0)
+    newcomer = NEWCOMER
+    no_target: ClassVar[Target] = {}
 
     @property
     def has_legacy(self) -> bool:
@@ -68,37 +49,8 @@ class GroupView(Parts):
         return bool(self._parts[LEGACY])
 
     @property
-    def members(self) -> dict[str, Subscription]:
-        """In the order in which they joined. Read only, as the next ones."""
-        return self._parts[MEMBER]
-
-    @property
-    def targets(self) -> dict[str, Target]:
-        return self._parts[TARGET]
-
-    @property
-    def currents(self) -> dict[str, Current]:
-        return self._parts[CURRENT]
-
-    @property
     def expressions(self) -> dict[str, Resolved]:
         return self._parts[EXPRESSION]
-
-    def current(self, member_id: str) -> Current:
-        return self.currents.get(member_id, NEWCOMER)
-
-    def target(self, member_id: str) -> Target:
-        return self.targets.get(member_id, {})
-
-    @property
-    def state(self) -> str:
-        if not self.members:
-            return EMPTY
-        if self.epoch > self.assignment.epoch:
-            return ASSIGNING
-        epoch = self.assignment.epoch
-        is_there = all(self.current(member_id).is_reconciled_to(epoch) for member_id in self.members)
-        return STABLE if is_there else RECONCILING
 
     @property
     def assignor_counts(self) -> dict[str, int]:

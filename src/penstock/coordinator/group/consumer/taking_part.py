@@ -9,7 +9,8 @@ from penstock.coordinator.group.consumer.assignors.spec import Spec
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import CURRENT, MEMBER, TARGET
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
-from penstock.coordinator.group.consumer.values import JOINS, Current, Subscription
+from penstock.coordinator.group.consumer.values import Current, Subscription
+from penstock.coordinator.group.epochs import JOINS
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode, KafkaError

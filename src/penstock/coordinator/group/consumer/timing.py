@@ -17,8 +17,10 @@ from collections.abc import Mapping
 from functools import partial
 
 from penstock.coordinator.effects import Token
+from penstock.coordinator.group import patience
+from penstock.coordinator.group.assigned_group import UNCHECKED, Wait
 from penstock.coordinator.group.consumer import downgrade, fencing
-from penstock.coordinator.group.consumer.group import UNCHECKED, ConsumerGroup, Wait
+from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.values import UNREVOKED_PARTITIONS, partitions_of
 from penstock.coordinator.group.settings import patience_ms
@@ -102,29 +104,17 @@ def wrote(house: ConsumerTable, group: ConsumerGroup, error: ErrorCode, now_ms: 
 
 def _session_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
     timeout_ms = _session_timeout_ms(house, group, member_id)
-    if member_id in group.late:
-        group.stop_session(member_id)
-        _fence(house, group, member_id, What.SESSION_TIMEOUT, f"sent no heartbeat for {timeout_ms} ms", now_ms)
-        return
-    passed_ms = patience_ms(timeout_ms)
-    group.late[member_id] = now_ms - passed_ms
-    house.table.timers.set(group.sessions[member_id], now_ms + timeout_ms - passed_ms)
-    _name(house, group, member_id, f"has sent no heartbeat for {passed_ms} ms", timeout_ms - passed_ms, now_ms)
+    fence = partial(_fence, house, group, member_id)
+    patience.session_passes(house.table, group, member_id, timeout_ms, fence, now_ms)
 
 
 def _rebalance_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, epoch: int, now_ms: int) -> None:
-    current, wait = group.state.current(member_id), group.rebalances.get(member_id)
-    if wait is None or current.state != UNREVOKED_PARTITIONS or current.epoch != epoch:
+    current = group.state.current(member_id)
+    if member_id not in group.rebalances or current.state != UNREVOKED_PARTITIONS or current.epoch != epoch:
         return
-    if now_ms < wait.until_ms:
-        timer = house.table.start_timer(wait.timer.fire, wait.until_ms)
-        group.rebalances[member_id] = wait.replace(timer=timer)
-        count = len(partitions_of(current.revoking))
-        why = f"has {count} partitions to give up since {now_ms - wait.since_ms} ms"
-        _name(house, group, member_id, why, wait.until_ms - now_ms, now_ms)
-    else:
-        why = "has not given up its partitions within its rebalance timeout"
-        _fence(house, group, member_id, What.REBALANCE_TIMEOUT, why, now_ms)
+    what = f"{len(partitions_of(current.revoking))} partitions"
+    fence = partial(_fence, house, group, member_id)
+    patience.rebalance_passes(house.table, group, member_id, what, fence, now_ms)
 
 
 def _call_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
@@ -135,15 +125,11 @@ def _call_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, now
         timer = house.table.start_timer(wait.timer.fire, wait.until_ms)
         group.calls[member_id] = wait.replace(timer=timer)
         why = f"is to join or to sync since {now_ms - wait.since_ms} ms"
-        _name(house, group, member_id, why, wait.until_ms - now_ms, now_ms)
+        patience.name(house.table, group, member_id, why, wait.until_ms - now_ms, now_ms)
     else:
         group.stop_call(member_id)
         why = "has neither joined nor synced within its rebalance timeout"
         _fence(house, group, member_id, What.REBALANCE_TIMEOUT, why, now_ms)
-
-
-def _name(house: ConsumerTable, group: ConsumerGroup, member_id: str, why: str, left_ms: int, now_ms: int) -> None:
-    house.table.name(f"group {group.group_id}: member {member_id} {why}, and is out in {left_ms} ms", now_ms)
 
 
 def _fence(house: ConsumerTable, group: ConsumerGroup, member_id: str, what: What, why: str, now_ms: int) -> None:

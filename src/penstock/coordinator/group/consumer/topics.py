@@ -59,6 +59,11 @@ class Topics:
         topic = self._image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
+    def partition_count(self, name: str) -> int | None:
+        """None if there is no such topic."""
+        topic = self._image.topics.get(name)
+        return None if topic is None else len(topic.partitions)
+
     def partitions(self, names: Iterable[str]) -> dict[UUID, int]:
         """How many each topic has; those that are not there are left out."""
         found = (self._image.topics.get(name) for name in names)

@@ -27,7 +27,8 @@ from penstock.coordinator.group.consumer.records import (
     ClassicProtocol,
 )
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
-from penstock.coordinator.group.consumer.values import STABLE, AssignmentEpoch, Current, GroupEpoch, Subscription
+from penstock.coordinator.group.consumer.values import STABLE, Current, GroupEpoch, Subscription
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from penstock.coordinator.group.epochs import JOINS
 from penstock.protocol.value import Value, fresh
 
 Owned = Mapping[UUID, Mapping[int, int]]
@@ -13,13 +14,6 @@ STABLE: Final = 0
 UNREVOKED_PARTITIONS: Final = 1
 UNRELEASED_PARTITIONS: Final = 2
 """The states of a member; others may be in the log of a newer coordinator, which Kafka calls UNKNOWN."""
-
-JOINS: Final = 0
-LEAVES: Final = -1
-LEAVES_FOR_NOW: Final = -2
-"""Epochs by which a member says what it wants; the last is for static ones, and stands in their record till they come
-back.
-"""
 
 
 class GroupEpoch(Value):
@@ -43,12 +37,6 @@ class Subscription(Value):
     assignor: str | None = None
     classic: Any = None
     """What a member that speaks the classic protocol is known by, as the record has it; None for all others."""
-
-
-class AssignmentEpoch(Value):
-    epoch: int
-    timestamp_ms: int
-    """When the assignment was worked out; 0 if the next one is not to wait."""
 
 
 class Current(Value):

@@ -10,13 +10,14 @@ from typing import Final
 from uuid import UUID
 
 from penstock.coordinator.effects import Calculation
+from penstock.coordinator.group.assigned_group import UNCHECKED
 from penstock.coordinator.group.consumer.assignors.spec import Target, Targets
-from penstock.coordinator.group.consumer.values import AssignmentEpoch
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share import assignor, timing
 from penstock.coordinator.group.share.assignor import Reader, Spec
-from penstock.coordinator.group.share.group import UNCHECKED, ShareGroup
+from penstock.coordinator.group.share.group import ShareGroup
 from penstock.coordinator.group.share.records import ASSIGNMENT, TARGET
 from penstock.coordinator.group.share.table import ShareGroupTable, put
 from penstock.coordinator.machine import Draft

@@ -20,13 +20,14 @@ from uuid import UUID
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer.assignors.spec import Target
+from penstock.coordinator.group.epochs import JOINS, LEAVES
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share import assigning, states, timing
 from penstock.coordinator.group.share.group import ShareGroup
 from penstock.coordinator.group.share.records import CURRENT, MEMBER
 from penstock.coordinator.group.share.requests import check_request, refused
 from penstock.coordinator.group.share.table import ShareGroupTable, put
-from penstock.coordinator.group.share.values import JOINS, LEAVES, NEWCOMER, Current, Initialized, Subscription
+from penstock.coordinator.group.share.values import NEWCOMER, Current, Initialized, Subscription
 from penstock.coordinator.machine import Continuation, Draft
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.share_group_heartbeat import (

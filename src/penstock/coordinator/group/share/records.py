@@ -17,7 +17,8 @@ from uuid import UUID
 
 from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.consumer.assignors.spec import Target
-from penstock.coordinator.group.consumer.values import AssignmentEpoch, GroupEpoch
+from penstock.coordinator.group.consumer.values import GroupEpoch
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.share.values import Current, Initialized, OfTopic, StatePartitions, Subscription
 from penstock.protocol.codec import decode, encode

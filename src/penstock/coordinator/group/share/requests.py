@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.coordinator.group.share.values import JOINS, LEAVES
+from penstock.coordinator.group.epochs import JOINS, LEAVES
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 

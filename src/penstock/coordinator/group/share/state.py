@@ -1,21 +1,16 @@
 """What the records of a share group add up to, and which topics its members read."""
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.consumer.assignors.spec import Target
-from penstock.coordinator.group.consumer.values import AssignmentEpoch, GroupEpoch
-from penstock.coordinator.group.parts import ONE, DecidedParts, PartRecord, Parts
+from penstock.coordinator.group.consumer.values import GroupEpoch
+from penstock.coordinator.group.epochs import EMPTY, STABLE, EpochView
+from penstock.coordinator.group.parts import ONE, DecidedParts, PartRecord
 from penstock.coordinator.group.share import records
 from penstock.coordinator.group.share.records import ASSIGNMENT, CURRENT, GROUP, MEMBER, PARTITIONS, TARGET
 from penstock.coordinator.group.share.values import NEWCOMER, Current, StatePartitions, Subscription
 
-EMPTY: Final = "Empty"
-STABLE: Final = "Stable"
-
-_NO_EPOCH: Final = GroupEpoch(1, 0)
-"""As Kafka counts: a group is ahead of its first assignment from the beginning."""
-_NO_ASSIGNMENT: Final = AssignmentEpoch(0, 0)
 _NO_PARTITIONS: Final = StatePartitions()
 
 
@@ -31,50 +26,21 @@ class ShareGroupRecord(PartRecord):
         return ShareGroupState()
 
 
-class ShareGroupView(Parts):
+class ShareGroupView(EpochView[GroupEpoch, Subscription, Target, Current]):
     """What the records say, and no more."""
 
     __slots__ = ()
 
     keys = records.KEYS
-
-    @property
-    def group(self) -> GroupEpoch:
-        found: GroupEpoch = self._parts[GROUP].get(ONE, _NO_EPOCH)
-        return found
-
-    @property
-    def epoch(self) -> int:
-        return self.group.epoch
-
-    @property
-    def assignment(self) -> AssignmentEpoch:
-        found: AssignmentEpoch = self._parts[ASSIGNMENT].get(ONE, _NO_ASSIGNMENT)
-        return found
+    group_key, assignment_key, member_key, target_key, current_key = GROUP, ASSIGNMENT, MEMBER, TARGET, CURRENT
+    first_epoch = GroupEpoch(1, 0)
+    newcomer = NEWCOMER
+    no_target: ClassVar[Target] = {}
 
     @property
     def partitions(self) -> StatePartitions:
         found: StatePartitions = self._parts[PARTITIONS].get(ONE, _NO_PARTITIONS)
         return found
-
-    @property
-    def members(self) -> dict[str, Subscription]:
-        """In the order in which they joined. Read only, as the next ones."""
-        return self._parts[MEMBER]
-
-    @property
-    def targets(self) -> dict[str, Target]:
-        return self._parts[TARGET]
-
-    @property
-    def currents(self) -> dict[str, Current]:
-        return self._parts[CURRENT]
-
-    def current(self, member_id: str) -> Current:
-        return self.currents.get(member_id, NEWCOMER)
-
-    def target(self, member_id: str) -> Target:
-        return self.targets.get(member_id, {})
 
     @property
     def state(self) -> str:

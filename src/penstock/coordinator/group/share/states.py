@@ -11,9 +11,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from penstock.coordinator.effects import AtShareCoordinators, Token
+from penstock.coordinator.group.assigned_group import UNCHECKED
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share import timing
-from penstock.coordinator.group.share.group import UNCHECKED, ShareGroup
+from penstock.coordinator.group.share.group import ShareGroup
 from penstock.coordinator.group.share.table import ShareGroupTable
 from penstock.coordinator.group.share.values import Initialized, OfTopic
 from penstock.coordinator.machine import Continuation, Draft

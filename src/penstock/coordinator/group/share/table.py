@@ -2,7 +2,8 @@
 
 from penstock.coordinator.group.consumer.kind_table import KindTable
 from penstock.coordinator.group.consumer.topics import Topics
-from penstock.coordinator.group.consumer.values import AssignmentEpoch, GroupEpoch
+from penstock.coordinator.group.consumer.values import GroupEpoch
+from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share.group import ShareGroup

@@ -5,8 +5,9 @@ A write that fails takes the sessions back with the records (`settle`).
 
 from functools import partial
 
+from penstock.coordinator.group.assigned_group import UNCHECKED
 from penstock.coordinator.group.records import AnyRecord
-from penstock.coordinator.group.share.group import UNCHECKED, ShareGroup
+from penstock.coordinator.group.share.group import ShareGroup
 from penstock.coordinator.group.share.records import CURRENT, MEMBER, TARGET
 from penstock.coordinator.group.share.table import ShareGroupTable, put
 from penstock.coordinator.machine import Draft

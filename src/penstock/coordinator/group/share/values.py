@@ -5,11 +5,8 @@ from typing import Final
 from uuid import UUID
 
 from penstock.coordinator.group.consumer.assignors.spec import Target
+from penstock.coordinator.group.epochs import JOINS
 from penstock.protocol.value import Value, fresh
-
-JOINS: Final = 0
-LEAVES: Final = -1
-"""Epochs by which a member says what it wants."""
 
 STABLE: Final = 0
 """The state of each member: nothing is to be given up before somebody else has it."""

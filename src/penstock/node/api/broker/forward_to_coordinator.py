@@ -36,6 +36,9 @@ FORWARDED: Final = frozenset(
         ApiKey.OFFSET_FETCH,
         ApiKey.SHARE_GROUP_DESCRIBE,
         ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
         ApiKey.SYNC_GROUP,
         ApiKey.TXN_OFFSET_COMMIT,
     }

@@ -1,17 +1,19 @@
 """What members of consumer groups ask of their coordinator, and who looks at these groups (KIP-848), and at what has
-happened in groups of all kinds: a row and a file for each API. The rows of share groups (KIP-932) are here as well,
-their files in `share_groups`.
+happened in groups of all kinds: a row and a file for each API. The rows of share groups (KIP-932) and of streams groups
+(KIP-1071) are here as well, their files in `share_groups` and `streams_groups`.
 
 The files are loaded when the first request comes: many nodes have no such groups. Those of Kafka are told to clients
-where `group.version`, or `share.version`, is 1, and refused where it is not.
+where `group.version`, `share.version`, or `streams.version`, is 1, and refused where it is not.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from penstock.metadata.features import GROUP_VERSION, SHARE_VERSION
+from penstock.metadata.features import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from penstock.node.serving.access import (
     CLUSTER_ACTION,
+    CREATE_IN_CLUSTER,
+    CREATE_TOPIC,
     DELETE_GROUP,
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
@@ -23,10 +25,20 @@ from penstock.node.serving.rules import Each, Whole, Within, the_group
 from penstock.protocol.requests.api import ApiKey, OwnApiKey
 
 _SHARES: Final = "penstock.node.api.share_groups"
+_STREAMS: Final = "penstock.node.api.streams_groups"
 
 
 def _named_topics(request: Any) -> Iterable[str]:
     return request.subscribed_topic_names or ()
+
+
+def topics_of_topology(request: Any) -> Iterable[str]:
+    """All that a member of a streams group names."""
+    for sub in () if request.topology is None else request.topology.subtopologies:
+        yield from sub.source_topics
+        yield from sub.repartition_sink_topics
+        for topic in (*sub.repartition_source_topics, *sub.state_changelog_topics):
+            yield topic.name
 
 
 def _the_group_of(_: Any, asked: Any) -> str:
@@ -41,6 +53,10 @@ def _the_topic_of(_: Any, asked: Any) -> str:
 
 def _of_shares(key: ApiKey) -> Callable[..., Any]:
     return later(f"{_SHARES}.{key.name.lower()}")
+
+
+def _of_streams(key: ApiKey) -> Callable[..., Any]:
+    return later(f"{_STREAMS}.{key.name.lower()}")
 
 
 def _of_states(key: ApiKey, newest: int) -> Handler:
@@ -149,6 +165,38 @@ HANDLERS: Final = {
             (Whole(DELETE_GROUP, the_group), Each(READ_TOPIC, ("topics",), "responses", _the_topic_of)),
             parts=(("topics", "responses"),),
             feature=SHARE_VERSION,
+        ),
+        Handler(
+            int(ApiKey.STREAMS_GROUP_HEARTBEAT),
+            0,
+            1,
+            _of_streams(ApiKey.STREAMS_GROUP_HEARTBEAT),
+            (
+                Whole(READ_GROUP, the_group),
+                Whole(DESCRIBE_TOPIC, topics_of_topology, words="for each topic of the topology"),
+                Within(CREATE_IN_CLUSTER, f"or {CREATE_TOPIC} for each internal topic that is missing"),
+            ),
+            feature=STREAMS_VERSION,
+        ),
+        Handler(
+            int(ApiKey.STREAMS_GROUP_DESCRIBE),
+            0,
+            1,
+            _of_streams(ApiKey.STREAMS_GROUP_DESCRIBE),
+            (
+                Each(DESCRIBE_GROUP, ("group_ids",), "groups"),
+                Within(DESCRIBE_TOPIC, "for each of the topology, or nothing is told of the group"),
+            ),
+            parts=(("group_ids", "groups"),),
+            feature=STREAMS_VERSION,
+        ),
+        Handler(
+            int(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE),
+            0,
+            0,
+            _of_streams(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE),
+            (Whole(READ_GROUP, the_group),),
+            feature=STREAMS_VERSION,
         ),
         _of_states(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0),
         _of_states(ApiKey.READ_SHARE_GROUP_STATE, 0),

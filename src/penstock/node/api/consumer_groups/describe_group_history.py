@@ -1,8 +1,10 @@
 """DescribeGroupHistory 0, an API of our own: what happened in groups of any kind, an epoch after the other, and whom
 they wait for now.
 
-Which partitions have moved is told of topics that the client may describe.
+Which partitions have moved is told of topics that the client may describe; tasks of streams groups name none.
 """
+
+from typing import Final
 
 from penstock.node.api.coordinated import coordinated
 from penstock.node.roles.broker import Broker
@@ -15,6 +17,8 @@ from penstock.protocol.requests.own_apis import (
     DescribeGroupHistoryResponse,
     MovedPartitions,
 )
+
+STREAMS: Final = "streams"
 
 
 @coordinated(lambda request: request.groups)
@@ -31,7 +35,10 @@ def _describe(broker: Broker, context: RequestContext, group_id: str) -> Describ
         return DescribedHistory(group_id=group_id, error_code=error.code)
     found = shard.machine.describe_history(group_id, broker.groups.now_ms())
     for epoch in found.epochs:
-        epoch.moves = _shown(context, epoch.moves)
+        if epoch.kind != STREAMS:
+            epoch.moves = _shown(context, epoch.moves)
+    if found.epochs and found.epochs[-1].kind == STREAMS:
+        return found
     for awaited in found.awaited:
         awaited.partitions = _shown(context, awaited.partitions)
     return found

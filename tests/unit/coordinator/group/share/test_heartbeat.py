@@ -275,6 +275,6 @@ def test_what_is_told_of_a_group() -> None:
 
 
 def test_the_group_keeps_its_own_times() -> None:
-    assert ShareSettings().heartbeat_interval.default_ms == 5_000
+    assert ShareSettings().heartbeat_interval.default == 5_000
     bench = Bench(a=1)
     assert bench.join("m1", "a").heartbeat_interval_ms == 5_000
