@@ -139,9 +139,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/controlling/driver.py": {
         "penstock.node.controlling.seen_by_brokers": "1; only changes of access rules wait for brokers"
     },
-    "penstock/node/api/broker/incremental_alter_configs.py": {
+    "penstock/node/api/configs/own.py": {
         "penstock.metadata.configs.sasl": "3; on most nodes nobody logs in",
-        "penstock.node.api.changed_keys": "4, for OpenSSL comes with it; most nodes speak in the clear",
+        "penstock.node.api.configs.changed_keys": "4, for OpenSSL comes with it; most nodes speak in the clear",
     },
     "penstock/node/assembly/sasl.py": {
         "penstock.node.assembly.oauth": "PyJWT comes with it, which may not be installed"
