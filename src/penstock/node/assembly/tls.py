@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from penstock.client.security import Security
 from penstock.node.environment.context import NodeContext
@@ -20,8 +20,10 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.tls.contexts import asking_context, serving_context
 from penstock.tls.errors import TlsConfigError
 from penstock.tls.keys import Keys
+from penstock.tls.opening import Opening
 from penstock.tls.principal_rules import KEY as RULES_KEY
 from penstock.tls.principal_rules import PrincipalRules, parse_rules
+from penstock.tls.shown import ShownCertificates
 from penstock.tls.stores import CRL
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.client.credentials import Credentials, TokenCredentials
     from penstock.metadata.configs.broker_config import BrokerConfig
+    from penstock.tls.layer import TlsLayer
     from penstock.tls.stores import Settings
 
 logger = logging.getLogger(__name__)
@@ -42,15 +45,40 @@ WARN_DAYS: Final = (30, 7, 1, 0)
 class _NodeSecurity(Security):
     """For connections to other nodes."""
 
-    __slots__ = ("_of_node",)
+    __slots__ = ("_of_node", "_shown")
 
-    def __init__(self, keys: Keys, credentials: Credentials | TokenCredentials | None) -> None:
+    def __init__(
+        self, keys: Keys, shown: ShownCertificates, credentials: Credentials | TokenCredentials | None
+    ) -> None:
         super().__init__(credentials=credentials)
         self._of_node = keys
+        self._shown = shown
 
     def context(self) -> ssl.SSLContext:
         """As it is; the node sees to what is new."""
         return self._of_node.context
+
+    def opening(self, protocol: asyncio.BufferedProtocol, host: str, fail: Callable[[str], object]) -> Opening:
+        return _NodeOpening(self._shown, protocol, self.context(), host, fail)
+
+
+class _NodeOpening(Opening):
+    """Of a connection to another node, which ends when that one's certificate does."""
+
+    def __init__(self, shown: ShownCertificates, *of_connection: Any) -> None:
+        super().__init__(*of_connection)
+        self._shown = shown
+
+    def secured(self, layer: TlsLayer) -> None:
+        assert layer.peer_certificate is not None, "who listens shows one"
+        try:
+            self._shown.add(layer, layer.peer_certificate, self.broken)
+        except ValueError as error:
+            self.broken(layer, str(error))
+        super().secured(layer)
+
+    def lost(self, layer: TlsLayer) -> None:
+        self._shown.lost(layer)
 
 
 class Use(NamedTuple):
@@ -73,6 +101,8 @@ class NodeTls:
         self._faults: dict[Use, str] = {}
         """Why what is in the files now is not used; told once."""
         self._listeners: list[TlsListener] = []
+        self._shown: dict[Use, ShownCertificates] = {}
+        """Of nodes to which this one comes."""
         self._tasks = Tasks()
         self._tasks.start(self._watch(), "keys and certificates")
         what = "Days until the certificate expires that is shown; less than 0: it has"
@@ -88,7 +118,10 @@ class NodeTls:
 
     def asking(self, listener: str, credentials: Credentials | TokenCredentials | None) -> Security:
         """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""
-        return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys), credentials)
+        use = Use(listener, "asking")
+        keys = self._kept(use, asking_keys)
+        shown = self._shown.setdefault(use, ShownCertificates(keys, self._now_ms))
+        return _NodeSecurity(keys, shown, credentials)
 
     def refresh_soon(self) -> None:
         """Settings may have changed."""
@@ -103,6 +136,8 @@ class NodeTls:
             await self._refresh(use, keys)
         for listener in self._listeners:
             listener.look()
+        for shown in self._shown.values():
+            shown.look()
 
     async def stop(self) -> None:
         await self._tasks.stop()

@@ -7,10 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from penstock.node.serving.session import ANONYMOUS, Principal
-from penstock.tls.certificates import expires_s, subject_of
-from penstock.tls.faults import EXPIRED, REVOKED
+from penstock.tls.certificates import subject_of
 from penstock.tls.layer import TlsBuffers, TlsLayer
-from penstock.tls.revoked import identity_of
+from penstock.tls.shown import ShownCertificates
 
 if TYPE_CHECKING:
     from penstock.node.serving.connection import Connection
@@ -34,11 +33,9 @@ class TlsListener:
         self._protocol = protocol
         self._keys = keys
         self._rules = rules
-        self._now_ms = now_ms
         self._make = make
         self._buffers = TlsBuffers()
-        self._known: dict[TlsLayer, bytes] = {}
-        """Open connections whose clients have shown a certificate, in the order in which they came."""
+        self._shown = ShownCertificates(keys, now_ms)
 
     def accept(self) -> TlsLayer:
         engine = partial(self._keys.context.wrap_bio, server_side=True)
@@ -50,12 +47,10 @@ class TlsListener:
         certificate = layer.peer_certificate
         try:
             if certificate is not None:
-                self._check(certificate)  # TLS 1.2 resumes a session without looking at the certificate again
-                self._known[layer] = certificate
+                self._shown.add(layer, certificate, self._end)  # TLS 1.2 resumes a session without looking at it again
             principal = self._named(certificate)
         except ValueError as error:
-            self.broken(layer, str(error))
-            connection.abort()
+            self._end(layer, str(error))
             return
         connection.session = connection.session.replace(principal=principal, security_protocol=self._protocol)
 
@@ -64,24 +59,16 @@ class TlsListener:
             return ANONYMOUS
         return Principal("User", self._rules.name_of(subject_of(certificate)))
 
-    def _check(self, certificate: bytes) -> None:
-        """ValueError if it does not hold any more."""
-        if expires_s(certificate) * 1000 <= self._now_ms():
-            raise ValueError(EXPIRED)
-        if self._keys.revoked and identity_of(certificate) in self._keys.revoked:
-            raise ValueError(REVOKED)
-
     def look(self) -> None:
         """End the connections of clients whose certificates have expired, or are revoked."""
-        for layer, certificate in list(self._known.items()):
-            try:
-                self._check(certificate)
-            except ValueError as error:
-                self.broken(layer, str(error))
-                self._of(layer).abort()
+        self._shown.look()
+
+    def _end(self, layer: TlsLayer, fault: str) -> None:
+        self.broken(layer, fault)
+        self._of(layer).abort()
 
     def lost(self, layer: TlsLayer) -> None:
-        self._known.pop(layer, None)
+        self._shown.lost(layer)
 
     def broken(self, layer: TlsLayer, fault: str) -> None:
         session = self._of(layer).session
