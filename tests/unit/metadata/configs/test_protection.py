@@ -132,3 +132,12 @@ def test_where_a_node_cannot_be_told_from_a_client_it_is_said() -> None:
     assert not warned(super_users="User:ANONYMOUS")
     assert not warned(listener_security_protocol_map="PLAINTEXT:SASL_SSL,C:SASL_PLAINTEXT")
     assert not [one for one in BrokerConfig.embedded(STANDARD).warnings() if "CLUSTER_ACTION" in one], "it is alone"
+
+
+@pytest.mark.parametrize("key", ["principal.builder.class", "listener.name.plaintext.principal.builder.class"])
+def test_nobody_else_names_users(key: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"principal.builder.class: 'org.example.Mine' is not allowed; expected .*Default"
+    ):
+        BrokerConfig.embedded({key: "org.example.Mine"})
+    BrokerConfig.embedded({key: "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"})
