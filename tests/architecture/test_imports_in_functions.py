@@ -161,6 +161,10 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.protocol.secret": "0.2; each module of a single node counts, and few have tokens",
         "penstock.node.assembly.links": "30; a single node has no peers",
+        "penstock.node.assembly.audit_topic": "30, with the producer; most nodes have their audit log in the log alone",
+    },
+    "penstock/node/assembly/links.py": {
+        "penstock.client.producer": "30; most nodes have their audit log in the log alone",
     },
     "penstock/node/serving/connections.py": {
         "penstock.node.serving.creation_rates": "1; few nodes limit the rate of connections"

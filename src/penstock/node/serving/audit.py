@@ -22,6 +22,8 @@ LONGEST_NAME: Final = 1000
 """Characters of a name that are told; a request has room for a hundred million."""
 IN_WATCH_MODE: Final = " in watch mode: it was not refused"
 ANY: Final = "*"
+ABOUT: Final = "about"
+"""What a record of the logger has besides: the `Asked` of a line about a right."""
 
 
 class Asked(Value):
@@ -70,7 +72,7 @@ class Audit:
 
     def allowed(self, session: Session, right: Right, name: str | None, api_key: int) -> None:
         asked = _asked(session, right, name, api_key)
-        audit_log.debug("%s", self._line(asked, "Allowed", 1))
+        audit_log.debug("%s", self._line(asked, "Allowed", 1), extra={ABOUT: asked})
 
     def _look(self) -> None:
         self._is_waiting = False
@@ -93,7 +95,7 @@ class Audit:
         if self._lines > LINES_A_SECOND:
             self._unwritten += times
             return
-        audit_log.info("%s", self._line(asked, "Denied", times))
+        audit_log.info("%s", self._line(asked, "Denied", times), extra={ABOUT: asked})
 
     def _line(self, asked: Asked, verdict: str, times: int) -> str:
         name = HARDCODED if asked.name is None else asked.name

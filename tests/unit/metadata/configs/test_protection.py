@@ -11,7 +11,8 @@ from penstock.metadata.configs.protection import ASKS, IGNORED_KEY, STANDARD_AUT
 SAYS_HOW = """
     allow.everyone.if.no.acl.found connections.max.reauth.ms delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    penstock.authorizer.audit.format penstock.authorizer.mode penstock.authorizer.node.listeners
+    penstock.authorizer.audit.format penstock.authorizer.audit.topic
+    penstock.authorizer.mode penstock.authorizer.node.listeners
     penstock.security.ignored penstock.ssl.crl.location principal.builder.class
     sasl.client.callback.handler.class sasl.enabled.mechanisms
     sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
