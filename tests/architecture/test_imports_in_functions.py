@@ -166,6 +166,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/assembly/links.py": {
         "penstock.client.producer": "30; most nodes have their audit log in the log alone",
     },
+    "penstock/testing/simulator/stand_in_tls.py": {
+        "penstock.tls.authority": "it needs cryptography, and few simulated nodes speak TLS",
+    },
     "penstock/node/serving/connections.py": {
         "penstock.node.serving.creation_rates": "1; few nodes limit the rate of connections"
     },

@@ -16,7 +16,7 @@ class ShownCertificates:
     """Of the peers that come, or are come to, with these keys."""
 
     def __init__(self, keys: Keys, now_ms: Callable[[], int]) -> None:
-        self._keys = keys
+        self.keys = keys
         self._now_ms = now_ms
         self._known: dict[TlsLayer, tuple[bytes, OnEnd]] = {}
         """In the order in which they came."""
@@ -43,5 +43,5 @@ class ShownCertificates:
     def _check(self, certificate: bytes) -> None:
         if expires_s(certificate) * 1000 <= self._now_ms():
             raise ValueError(EXPIRED)
-        if self._keys.revoked and identity_of(certificate) in self._keys.revoked:
+        if self.keys.revoked and identity_of(certificate) in self.keys.revoked:
             raise ValueError(REVOKED)

@@ -14,7 +14,6 @@ from penstock.tls.shown import ShownCertificates
 if TYPE_CHECKING:
     from penstock.node.serving.connection import Connection
     from penstock.node.serving.connections import Connections
-    from penstock.tls.keys import Keys
     from penstock.tls.principal_rules import PrincipalRules
 
 
@@ -23,22 +22,21 @@ class TlsListener:
         self,
         connections: Connections,
         protocol: str,
-        keys: Keys,
+        shown: ShownCertificates,
         rules: PrincipalRules,
-        now_ms: Callable[[], int],
+        buffers: TlsBuffers,
         make: Callable[[], Connection],
     ) -> None:
         """`protocol` is SSL, or SASL_SSL, where a certificate names nobody; `make` gives what speaks over it."""
         self._connections = connections
         self._protocol = protocol
-        self._keys = keys
         self._rules = rules
         self._make = make
-        self._buffers = TlsBuffers()
-        self._shown = ShownCertificates(keys, now_ms)
+        self._buffers = buffers
+        self._shown = shown
 
     def accept(self) -> TlsLayer:
-        engine = partial(self._keys.context.wrap_bio, server_side=True)
+        engine = partial(self._shown.keys.context.wrap_bio, server_side=True)
         return TlsLayer(self._make(), engine, self._buffers, self)
 
     def secured(self, layer: TlsLayer) -> None:
