@@ -143,9 +143,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/controlling/driver.py": {
         "penstock.node.controlling.seen_by_brokers": "1; only changes of access rules wait for brokers"
     },
-    "penstock/node/api/broker/incremental_alter_configs.py": {
+    "penstock/node/api/configs/own.py": {
         "penstock.metadata.configs.sasl": "3; on most nodes nobody logs in",
-        "penstock.node.api.changed_keys": "4, for OpenSSL comes with it; most nodes speak in the clear",
+        "penstock.node.api.configs.changed_keys": "4, for OpenSSL comes with it; most nodes speak in the clear",
     },
     "penstock/node/assembly/sasl.py": {
         "penstock.node.assembly.oauth": "PyJWT comes with it, which may not be installed"
@@ -165,6 +165,13 @@ MEASURED: dict[str, dict[str, str]] = {
         "penstock.node.controlling.transfer": "1; a single node has no successor",
         "penstock.protocol.secret": "0.2; each module of a single node counts, and few have tokens",
         "penstock.node.assembly.links": "30; a single node has no peers",
+        "penstock.node.assembly.audit_topic": "30, with the producer; most nodes have their audit log in the log alone",
+    },
+    "penstock/node/assembly/links.py": {
+        "penstock.client.producer": "30; most nodes have their audit log in the log alone",
+    },
+    "penstock/testing/simulator/stand_in_tls.py": {
+        "penstock.tls.authority": "it needs cryptography, and few simulated nodes speak TLS",
     },
     "penstock/node/serving/connections.py": {
         "penstock.node.serving.creation_rates": "1; few nodes limit the rate of connections"

@@ -1,4 +1,4 @@
-"""Clients whose certificates are revoked, or expire: they do not come in, and those that are in do not stay."""
+"""Peers whose certificates are revoked, or expire: they do not come in, and those that are in do not stay."""
 
 from __future__ import annotations
 
@@ -85,14 +85,47 @@ async def test_a_connection_ends_with_its_certificate(
 ) -> None:
     async with node(authority, tmp_path) as running:
         async with connected(running, authority, authority.ada) as of_ada:
-            (listener,) = (one for one in running.parts.tls._listeners if one._known)
-            ((_, certificate),) = listener._known.items()
-            listener._now_ms = lambda: expires_s(certificate) * 1000 - 1
+            (shown,) = (one._shown for one in running.parts.tls._listeners if len(one._shown))
+            ((certificate, _),) = shown._known.values()
+            shown._now_ms = lambda: expires_s(certificate) * 1000 - 1
             await running.parts.tls.refresh()
             assert not of_ada.closed
-            listener._now_ms = lambda: expires_s(certificate) * 1000
+            shown._now_ms = lambda: expires_s(certificate) * 1000
             await running.parts.tls.refresh()
             await lost(of_ada)
         assert "the peer's certificate has expired" in caplog.text
-        while listener._known:
+        while len(shown):
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("expires", [True, False])
+async def test_a_connection_to_another_node_ends_with_that_ones_certificate(
+    authority: Trust, tmp_path: Path, expires: bool
+) -> None:
+    file = tmp_path / "authority.crl"
+    file.write_text(authority.revokes())
+    async with node(authority, tmp_path, **{CRL: str(file)}) as running:
+        tls = running.parts.tls
+        (where,) = parse_bootstrap_servers(address(running, "SSL"))
+        of_node = ClientSettings(security_protocol="SSL", security=tls.asking("SSL", None))
+        connection, gone = await connect(where, of_node), await connect(where, of_node)
+        (shown,) = tls._shown.values()
+        assert len(shown) == 2
+        await gone.close()
+        while len(shown) == 2:
+            await asyncio.sleep(0)
+        await tls.refresh()
+        assert not connection.closed
+        if expires:
+            certificate = tls._keys[next(iter(tls._shown))].certificate
+            assert certificate is not None
+            shown._now_ms = lambda: expires_s(certificate) * 1000
+        else:
+            file.write_text(authority.revokes(authority.node))
+        await tls.refresh()
+        await lost(connection)
+        with pytest.raises(ClientError, match="has expired" if expires else "is revoked"):
+            raise connection._failed()
+        with pytest.raises(ClientError, match="has expired" if expires else "revoked"):
+            await connect(where, of_node)
+        assert len(shown) == 0

@@ -27,6 +27,8 @@ from penstock.protocol.sasl.delegation_tokens import USER, hmac_of
 
 MAX_TOKENS: Final = 10_000
 """Of a cluster: each is a record that all nodes keep."""
+MAX_OF_OWNER: Final = 1_000
+"""So that no user takes the room of all."""
 MAX_RENEWERS: Final = 100
 MAX_NAMES: Final = 8 * 1024
 """Characters of the names of a token's owner and renewers together: whoever can log in can make tokens."""
@@ -76,8 +78,7 @@ def _created(
     if len(owner) + sum(len(renewer.principal_name) for renewer in request.renewers) > MAX_NAMES:
         message = f"the names of a token's owner and renewers have {MAX_NAMES} characters at most, all together"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-    if len(state.image.security.delegation_tokens) >= MAX_TOKENS:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"there are {MAX_TOKENS} tokens: some have to expire first")
+    _check_room(state, owner)
     lifetime_ms = _period_ms(request.max_lifetime_ms, settings.max_lifetime_ms)
     return DelegationTokenRecord(
         owner=owner,
@@ -88,6 +89,16 @@ def _created(
         expiration_timestamp=now_ms + min(lifetime_ms, settings.renewed_ms),
         token_id=state.new_token_id(),
     )
+
+
+def _check_room(state: ControllerState, owner: str) -> None:
+    """Raises KafkaError. What has expired counts until it is removed: short lives make no more room."""
+    tokens: Iterable[DelegationTokenRecord] = state.image.security.delegation_tokens.values()
+    if len(state.image.security.delegation_tokens) >= MAX_TOKENS:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"there are {MAX_TOKENS} tokens: some have to expire first")
+    if sum(token.owner == owner for token in tokens) >= MAX_OF_OWNER:
+        message = f"{owner} has {MAX_OF_OWNER} tokens, and can have no more: some have to be taken back first"
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
 def decide_renew_delegation_token(

@@ -65,11 +65,12 @@ class Watcher(Protocol):
 
 
 class TlsBuffers:
-    """What the layers of one thread share."""
+    """What the layers of one thread share. `clock_s` measures turns, also within one call of the event loop."""
 
-    __slots__ = ("incoming", "outgoing", "received")
+    __slots__ = ("clock_s", "incoming", "outgoing", "received")
 
-    def __init__(self) -> None:
+    def __init__(self, clock_s: Callable[[], float] = monotonic) -> None:
+        self.clock_s = clock_s
         self.incoming = ssl.MemoryBIO()
         self.outgoing = ssl.MemoryBIO()
         self.received = memoryview(bytearray(RECEIVED_BYTES))
@@ -228,7 +229,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
                 self._break_off(f"the handshake is longer than {HANDSHAKE_BYTES} bytes")
                 return
         self._rest = b""
-        fed, incoming, turn_ends_s = 0, self._buffers.incoming, monotonic() + TURN_S
+        fed, incoming, turn_ends_s = 0, self._buffers.incoming, self._buffers.clock_s() + TURN_S
         try:
             while True:
                 incoming.write(received[fed : fed + FED_BYTES])
@@ -236,7 +237,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
                 self._guarded(self._take)
                 if self._is_held or self._is_over or fed >= len(received):
                     break
-                if monotonic() > turn_ends_s:
+                if self._buffers.clock_s() > turn_ends_s:
                     self._later()
                     break
         finally:

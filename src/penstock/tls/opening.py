@@ -17,10 +17,15 @@ class Opening:
     """
 
     def __init__(
-        self, protocol: asyncio.BufferedProtocol, context: ssl.SSLContext, host: str, fail: Callable[[str], object]
+        self,
+        protocol: asyncio.BufferedProtocol,
+        context: ssl.SSLContext,
+        host: str,
+        fail: Callable[[str], object],
+        buffers: TlsBuffers | None = None,
     ) -> None:
         engine = partial(context.wrap_bio, server_hostname=host)
-        self.layer = TlsLayer(protocol, engine, TlsBuffers(), self)
+        self.layer = TlsLayer(protocol, engine, buffers or TlsBuffers(), self)
         self.done = asyncio.Event()
         self.fault = ""
         self._fail = fail

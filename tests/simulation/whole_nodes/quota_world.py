@@ -51,6 +51,7 @@ class World:
         self.ledger = Ledger(trace, flushes_each=False)
         members = tuple(NodePlan(number) for number in range(1, nodes + 1))
         plan = PLAN.replace(settings=settings, nodes=members, replicas=nodes)
+        self.of_clients = plan.of_clients
         network = Network(self.loop, Random(3), trace)
         self.machines = [Machine(one, plan, network, Random(one.node_id), self.ledger, trace) for one in members]
         self.machine = self.machines[0]
@@ -58,7 +59,7 @@ class World:
             machine.format("ABCDEFGHIJKLMNOPQRSTUQ", UUID(int=1000 + machine.plan.node_id), None)
 
     def settings(self, client_id: str) -> ClientSettings:
-        return ClientSettings(client_id=client_id, now_ms=self.loop.now_ms, random=Random(1))
+        return ClientSettings(client_id=client_id, now_ms=self.loop.now_ms, random=Random(1), **self.of_clients)
 
     async def connect(self, client_id: str, machine: Machine | None = None) -> Connection:
         """To the first node, by default."""

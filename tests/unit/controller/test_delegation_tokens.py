@@ -198,3 +198,15 @@ def test_without_a_secret_or_before_their_level_there_are_no_tokens(monkeypatch:
     monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 1)
     full = controller()
     assert [create(full).error_code, create(full).error_code] == [0, ErrorCode.POLICY_VIOLATION]
+
+
+def test_a_user_does_not_take_the_room_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor by tokens that hold for a moment; what others ask for in its name counts as its own."""
+    monkeypatch.setattr(delegation_tokens, "MAX_OF_OWNER", 2)
+    made = controller()
+    token = create(made, max_lifetime_ms=1)
+    create(made, asker=BOB, owner_principal_type="User", owner_principal_name="ada")
+    assert create(made, now_ms=DAY_MS).error_code == ErrorCode.POLICY_VIOLATION
+    assert create(made, asker=BOB).error_code == 0
+    assert expire(made, token.hmac, 1)[0] == 0
+    assert create(made, now_ms=DAY_MS).error_code == 0

@@ -20,9 +20,13 @@ penstock.authorizer.mode string enforce enforce/watch fixed high
 penstock.authorizer.audit.format string kafka kafka/json fixed low
     | How lines of the audit log (kafka.authorizer.logger) are written: in Kafka's words, or each as a JSON object.
     | A key of Penstock's own.
+penstock.authorizer.audit.topic string "" * fixed low
+    | A topic to which the audit log is written as well; this node's user needs the rights to DESCRIBE and WRITE it.
+    | A key of Penstock's own.
 principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder \
-    * broker medium
-    | The class that names the user of a connection.
+    org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder broker medium
+    | The class that names the user of a connection: Kafka's own and no other, for others would give other names, and
+    | rules that deny would not match them. ssl.principal.mapping.rules makes names of certificates.
 super.users string "" * fixed medium | Users who may do anything, with semicolons between them.
 allow.everyone.if.no.acl.found boolean false * fixed medium | Whether what no rule speaks of is allowed.
 connections.max.reauth.ms long 0 * fixed medium | How long an authentication holds; 0: for ever.

@@ -14,6 +14,7 @@ IGNORED_KEY: Final = "penstock.security.ignored"
 PLAINTEXT: Final = "PLAINTEXT"
 AUTHORIZER_KEY: Final = "authorizer.class.name"
 SUPER_USERS_KEY: Final = "super.users"
+QUOTAS_KEY: Final = "client.quota.callback.class"
 EVERYBODY_KEY: Final = "allow.everyone.if.no.acl.found"
 EARLY_KEY: Final = "early.start.listeners"
 NODE_LISTENERS_KEY: Final = "penstock.authorizer.node.listeners"
@@ -32,6 +33,7 @@ def _is_set(value: str) -> bool:
 ASKS: Final[Mapping[str, Callable[[str], bool]]] = {
     AUTHORIZER_KEY: _is_set,
     SUPER_USERS_KEY: _is_set,
+    QUOTAS_KEY: _is_set,
 }
 """With which values a key asks for protection."""
 
@@ -40,9 +42,15 @@ def asked_by_keys(settings: Mapping[str, str]) -> Iterator[str]:
     """`settings` are from a file or from the metadata."""
     for name, text in settings.items():
         if asks(name, text):
-            is_another = name == AUTHORIZER_KEY and text.strip() != STANDARD_AUTHORIZER
-            hint = f", where {STANDARD_AUTHORIZER} is the one that is there" if is_another else ""
-            yield f"{name}={text.strip()}{hint}"
+            yield f"{name}={text.strip()}{_hint(name, text.strip())}"
+
+
+def _hint(name: str, text: str) -> str:
+    if name == QUOTAS_KEY:
+        return ", a class of Java's, where penstock configs sets quotas of users and client ids"
+    if name == AUTHORIZER_KEY and text != STANDARD_AUTHORIZER:
+        return f", where {STANDARD_AUTHORIZER} is the one that is there"
+    return ""
 
 
 def asks(name: str, text: str) -> bool:

@@ -33,6 +33,7 @@ class BrokerSettings:
     allow_everyone_if_no_acl_found: bool
     authorizer_class_name: str
     penstock_authorizer_audit_format: str
+    penstock_authorizer_audit_topic: str
     penstock_authorizer_mode: str
     penstock_authorizer_node_listeners: tuple[str, ...]
     super_users: str

@@ -37,9 +37,11 @@ _REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the newest version that both sides know is spoken": ("ssl.protocol",),
     "quotas of clients count in buckets, which forget nothing": ("quota.window.num",),
-    "classes of the user's would be Java": (
+    "it would be a class of Java's, and a node that is to use one does not start": (
         "client.quota.callback.class",
         "principal.builder.class",
+    ),
+    "classes of the user's would be Java": (
         "metric.reporters",
         "kafka.metrics.reporters",
     ),

@@ -159,7 +159,7 @@ ROWS: Final = (
         "creates topics, or says what would happen (`validate_only`)"),
     Row(ApiKey.DELETE_TOPICS, (1, 6), DELETE, BOTH,
         "deletes topics, by name or, from version 6 on, by id"),
-    Row(ApiKey.ALTER_CONFIGS, (0, 2), CONFIGS, BOTH,
+    Row(ApiKey.ALTER_CONFIGS, (0, 2), CONFIGS, CONTROLLERS,
         "sets all configs of resources at once; what is not named falls back to its default"),
     Row(ApiKey.CREATE_PARTITIONS, (0, 3), GROW, BOTH,
         "topics get more partitions"),

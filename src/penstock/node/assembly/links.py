@@ -6,17 +6,18 @@
 | replicas of storage groups     | their logs, and copies of what a disk has lost          |
 | other brokers                  | following what they lead, handing over                  |
 | all brokers, from controllers  | nothing is asked: whether their processes live          |
+| brokers, as a client           | the audit log's topic                                   |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.client.connection import Connection, KnownNode, connect
 from penstock.client.errors import ClusterUnreachableError
 from penstock.client.security import WITH_SASL, WITH_TLS, Security
-from penstock.client.settings import ClientSettings
+from penstock.client.settings import ClientSettings, ProducerSettings
 from penstock.node.api.commands import OF_NODES
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.probes import Probes, ProbeSettings, Sessions
@@ -30,6 +31,7 @@ from penstock.protocol.address import Address
 from penstock.raft.voters import Endpoint
 
 if TYPE_CHECKING:
+    from penstock.client.producer import Producer
     from penstock.node.assembly.sasl import NodeSasl
     from penstock.node.assembly.tls import NodeTls
 
@@ -119,22 +121,35 @@ class Links:
         endpoint = None if broker is None else broker.endpoint(self._context.config.inter_broker_listener_name)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
+    def producer(self) -> Producer | None:
+        """For a topic, as clients have it; None while no broker is known."""
+        from penstock.client.producer import Producer
+
+        config, image = self._context.config, self._context.image
+        places = [place for broker_id in image.brokers if (place := self._address_of(broker_id)) is not None]
+        seams = self._seams(config.request_timeout_ms, config.inter_broker_listener_name)
+        settings = ProducerSettings(**seams, linger_ms=0, delivery_timeout_ms=config.request_timeout_ms)
+        return Producer(places, settings) if places else None
+
     def _settings(self, request_timeout_ms: int, listener: str) -> ClientSettings:
         """For connections to a listener of another node."""
+        return ClientSettings(**self._seams(request_timeout_ms, listener))
+
+    def _seams(self, request_timeout_ms: int, listener: str) -> Mapping[str, Any]:
         config, environment = self._context.config, self._context.environment
         protocol = config.protocol_of(listener)
-        return ClientSettings(
-            client_id=f"penstock-{config.node_id}",
-            request_timeout_ms=max(request_timeout_ms, 1),
-            socket_connection_setup_timeout_ms=max(config.controller_quorum_request_timeout_ms, 1),
-            retry_backoff_ms=BACKOFF_MS,
-            retry_backoff_max_ms=BACKOFF_MAX_MS,
-            connections_max_idle_ms=-1,  # the node at the other end closes what is idle
-            now_ms=environment.now_ms,
-            random=environment.random,
-            security_protocol=protocol,
-            security=self._security(listener, protocol),
-        )
+        return {
+            "client_id": f"penstock-{config.node_id}",
+            "request_timeout_ms": max(request_timeout_ms, 1),
+            "socket_connection_setup_timeout_ms": max(config.controller_quorum_request_timeout_ms, 1),
+            "retry_backoff_ms": BACKOFF_MS,
+            "retry_backoff_max_ms": BACKOFF_MAX_MS,
+            "connections_max_idle_ms": -1,  # the node at the other end closes what is idle
+            "now_ms": environment.now_ms,
+            "random": environment.random,
+            "security_protocol": protocol,
+            "security": self._security(listener, protocol),
+        }
 
     def _security(self, listener: str, protocol: str) -> Security:
         credentials = self._secured.sasl.credentials_at(listener) if protocol in WITH_SASL else None

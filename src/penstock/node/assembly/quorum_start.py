@@ -62,6 +62,7 @@ from penstock.protocol.uuids import ZERO_UUID, random_uuid
 from penstock.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, Endpoint, Quorum, ReplicaKey, Voter
 
 if TYPE_CHECKING:
+    from penstock.node.assembly.audit_topic import AuditTopic
     from penstock.node.assembly.links import Links
     from penstock.node.assembly.sasl import NodeSasl
     from penstock.node.assembly.tls import NodeTls
@@ -111,6 +112,7 @@ class QuorumParts:
         )
         self._server: Server | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._audit_topic: AuditTopic | None = None
         if config.is_controller:
             self.controller = ControllerDriver(
                 self.log,
@@ -220,6 +222,10 @@ class QuorumParts:
                 self.watch.when_begun(partial(self._open, self._server, late))
         if self._registration is not None:
             self._registration.start()
+        if self.context.config.penstock_authorizer_audit_topic:
+            from penstock.node.assembly.audit_topic import begin
+
+            self._audit_topic = begin(self.context, self.links)
 
     def _open(self, server: Server, listeners: Sequence[BoundListener]) -> None:
         """The access rules are here."""
@@ -242,6 +248,8 @@ class QuorumParts:
         """Hand the lead to another, and take part no longer."""
         async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
             parts.push_async_callback(self.log.close)
+            if self._audit_topic is not None:
+                parts.push_async_callback(self._audit_topic.stop)
             if "tls" in self.__dict__:
                 parts.push_async_callback(self.tls.stop)
             if "sasl" in self.__dict__:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from penstock.client.security import Security
 from penstock.node.environment.context import NodeContext
@@ -19,9 +19,12 @@ from penstock.node.serving.tls_listener import TlsListener
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.tls.contexts import asking_context, serving_context
 from penstock.tls.errors import TlsConfigError
-from penstock.tls.keys import Keys
+from penstock.tls.keys import Keys, MakeContext
+from penstock.tls.layer import TlsBuffers
+from penstock.tls.opening import Opening
 from penstock.tls.principal_rules import KEY as RULES_KEY
 from penstock.tls.principal_rules import PrincipalRules, parse_rules
+from penstock.tls.shown import ShownCertificates
 from penstock.tls.stores import CRL
 
 if TYPE_CHECKING:
@@ -29,12 +32,14 @@ if TYPE_CHECKING:
 
     from penstock.client.credentials import Credentials, TokenCredentials
     from penstock.metadata.configs.broker_config import BrokerConfig
+    from penstock.tls.layer import TlsLayer
     from penstock.tls.stores import Settings
 
 logger = logging.getLogger(__name__)
 
 REFRESH_S: Final = 10.0
 """How often files are compared with what is used."""
+CONTEXTS: Final[Mapping[str, MakeContext]] = {"serving": serving_context, "asking": asking_context}
 WARN_DAYS: Final = (30, 7, 1, 0)
 """So long before a certificate expires it is told, and then that it has."""
 
@@ -42,15 +47,43 @@ WARN_DAYS: Final = (30, 7, 1, 0)
 class _NodeSecurity(Security):
     """For connections to other nodes."""
 
-    __slots__ = ("_of_node",)
+    __slots__ = ("_new_buffers", "_shown")
 
-    def __init__(self, keys: Keys, credentials: Credentials | TokenCredentials | None) -> None:
+    def __init__(
+        self,
+        shown: ShownCertificates,
+        new_buffers: Callable[[], TlsBuffers],
+        credentials: Credentials | TokenCredentials | None,
+    ) -> None:
         super().__init__(credentials=credentials)
-        self._of_node = keys
+        self._shown = shown
+        self._new_buffers = new_buffers
 
     def context(self) -> ssl.SSLContext:
         """As it is; the node sees to what is new."""
-        return self._of_node.context
+        return self._shown.keys.context
+
+    def opening(self, protocol: asyncio.BufferedProtocol, host: str, fail: Callable[[str], object]) -> Opening:
+        return _NodeOpening(self._shown, protocol, self.context(), host, fail, self._new_buffers())
+
+
+class _NodeOpening(Opening):
+    """Of a connection to another node, which ends when that one's certificate does."""
+
+    def __init__(self, shown: ShownCertificates, *of_connection: Any) -> None:
+        super().__init__(*of_connection)
+        self._shown = shown
+
+    def secured(self, layer: TlsLayer) -> None:
+        assert layer.peer_certificate is not None, "who listens shows one"
+        try:
+            self._shown.add(layer, layer.peer_certificate, self.broken)
+        except ValueError as error:
+            self.broken(layer, str(error))
+        super().secured(layer)
+
+    def lost(self, layer: TlsLayer) -> None:
+        self._shown.lost(layer)
 
 
 class Use(NamedTuple):
@@ -67,12 +100,16 @@ class NodeTls:
     def __init__(self, context: NodeContext) -> None:
         self._config = context.config
         self._now_ms = context.now_ms
+        self._simulated = context.environment.tls
+        self._new_buffers = TlsBuffers if self._simulated is None else partial(TlsBuffers, self._simulated.clock_s)
         self._keys: dict[Use, Keys] = {}
         self._told: dict[Use, tuple[bytes, int]] = {}
         """Of each, the certificate whose end was told, and so many days before."""
         self._faults: dict[Use, str] = {}
         """Why what is in the files now is not used; told once."""
         self._listeners: list[TlsListener] = []
+        self._shown: dict[Use, ShownCertificates] = {}
+        """Of nodes to which this one comes."""
         self._tasks = Tasks()
         self._tasks.start(self._watch(), "keys and certificates")
         what = "Days until the certificate expires that is shown; less than 0: it has"
@@ -81,14 +118,17 @@ class NodeTls:
     def over(self, endpoint: Endpoint, accept: Callable[[], Connection], connections: Connections) -> Accept:
         """What accepts the connections of a listener. TlsConfigError."""
         name = endpoint.listener
-        keys, rules = self._kept(Use(name, "serving"), serving_keys), rules_of(self._config, name)
-        listener = TlsListener(connections, endpoint.security_protocol, keys, rules, self._now_ms, accept)
+        shown = ShownCertificates(self._kept(Use(name, "serving")), self._now_ms)
+        protocol, rules = endpoint.security_protocol, rules_of(self._config, name)
+        listener = TlsListener(connections, protocol, shown, rules, self._new_buffers(), accept)
         self._listeners.append(listener)
         return listener.accept
 
     def asking(self, listener: str, credentials: Credentials | TokenCredentials | None) -> Security:
         """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""
-        return _NodeSecurity(self._kept(Use(listener, "asking"), asking_keys), credentials)
+        use = Use(listener, "asking")
+        shown = self._shown.setdefault(use, ShownCertificates(self._kept(use), self._now_ms))
+        return _NodeSecurity(shown, self._new_buffers, credentials)
 
     def refresh_soon(self) -> None:
         """Settings may have changed."""
@@ -103,14 +143,17 @@ class NodeTls:
             await self._refresh(use, keys)
         for listener in self._listeners:
             listener.look()
+        for shown in self._shown.values():
+            shown.look()
 
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    def _kept(self, use: Use, make: Callable[[BrokerConfig, str], Keys]) -> Keys:
+    def _kept(self, use: Use) -> Keys:
         keys = self._keys.get(use)
         if keys is None:
-            keys = self._keys[use] = make(self._config, use.listener)
+            make = CONTEXTS[use.side] if self._simulated is None else self._simulated.make_context
+            keys = self._keys[use] = Keys(partial(_settings, self._config, use.listener), make)
             self._warn(use, keys)
         return keys
 
@@ -146,14 +189,6 @@ class NodeTls:
         logger.warning("the certificate of %s %s: replace it, the file is read again while the node runs", use, when)
 
 
-def serving_keys(config: BrokerConfig, listener: str) -> Keys:
-    return Keys(partial(_settings, config, listener), serving_context)
-
-
-def asking_keys(config: BrokerConfig, listener: str) -> Keys:
-    return Keys(partial(_settings, config, listener), asking_context)
-
-
 def rules_of(config: BrokerConfig, listener: str) -> PrincipalRules:
     return parse_rules(_settings(config, listener).get(RULES_KEY, "DEFAULT"))
 
@@ -164,10 +199,10 @@ def _settings(config: BrokerConfig, listener: str) -> Settings:
 
 def check_tls(config: BrokerConfig) -> None:
     """Raises KafkaError INVALID_CONFIG for keys that cannot be used."""
-    for make, listeners in ((serving_keys, config.listeners_with_tls), (asking_keys, config.ways_with_tls)):
+    for side, listeners in (("serving", config.listeners_with_tls), ("asking", config.ways_with_tls)):
         for listener in listeners:
             try:
-                make(config, listener)
+                Keys(partial(_settings, config, listener), CONTEXTS[side])
                 rules_of(config, listener)
             except TlsConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"the listener {listener}: {error}") from error

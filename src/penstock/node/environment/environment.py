@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random, SystemRandom
 from time import perf_counter_ns
+from typing import Any
 
 from penstock.log.disk import Disk
 from penstock.node.environment.cleaning_process import CleaningProcess, RoundRunner
@@ -21,6 +22,13 @@ def wall_clock_ms() -> int:
 
 elapsed_s = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 """Seconds since the machine was started, its sleep included where the system can tell that. Each request asks."""
+
+
+class SimulatedTls(Value):
+    """`make_context` is called with settings and a key, as those of `tls/contexts.py` are; `clock_s` measures turns."""
+
+    make_context: Callable[[Any, Any], Any]
+    clock_s: Callable[[], float]
 
 
 class Environment(Value, kw_only=True):
@@ -37,5 +45,7 @@ class Environment(Value, kw_only=True):
     bind: Callable[..., BoundListener] = BoundListener
     run_rounds: Callable[[Disk], RoundRunner] = CleaningProcess
     """What compacts: a process of its own."""
+    tls: SimulatedTls | None = None
+    """In place of OpenSSL."""
     max_open_segments: int | None = None
     """How many segment files may be open at a time; None for as many as the process may have."""

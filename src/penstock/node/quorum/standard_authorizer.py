@@ -6,7 +6,9 @@ others are told that this is not the active controller, so that they try again.
 A node is known by the listener that it comes by, where the configuration says that only nodes reach that; a node that
 asks for itself in an envelope is known by `NODE`. Nothing else is a node without the right to CLUSTER_ACTION.
 
-What is refused goes to the audit log. In watch mode it goes there, and is not refused.
+What is refused goes to the audit log. In watch mode it goes there, and is not refused, but for one thing: what only
+nodes ask each other, on a listener by which none of them comes. Whoever asks for that could read what outlives watch
+mode, such as credentials in a snapshot, and speak for others.
 """
 
 import asyncio
@@ -34,9 +36,9 @@ Question = tuple[str, str, str, int, int, str | None]
 
 
 class StandardAuthorizer(Authorizer):
-    """`node_listeners` are those that only nodes can reach; `has_begun` says whether this node has all metadata.
+    """`node_listeners` are those that only nodes can reach, `ways` those by which nodes come (None: any).
 
-    In watch mode nothing is refused.
+    `has_begun` says whether this node has all metadata.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class StandardAuthorizer(Authorizer):
         audit: Audit,
         node_listeners: Collection[str] = (),
         has_begun: Callable[[], bool] = lambda: True,
+        ways: Collection[str] | None = None,
     ) -> None:
         self.allowed = self.denied = 0
         """How often."""
@@ -55,6 +58,7 @@ class StandardAuthorizer(Authorizer):
         self._node_listeners = frozenset(node_listeners)
         self._verdicts: dict[Question, bool] = {}
         self._has_begun = has_begun
+        self._ways = None if ways is None else frozenset(ways)
 
     def reload(self) -> None:
         """The image is another one."""
@@ -73,7 +77,8 @@ class StandardAuthorizer(Authorizer):
                 self._verdicts.clear()
 
     def allows(self, session: Session, right: Right, name: str | None, api_key: int) -> bool:
-        if self._audit.watches and not self._has_begun():
+        is_let_through = self._lets_through(session, right)
+        if is_let_through and not self._has_begun():
             return True
         if self.has(session, right, name):
             self.allowed += 1
@@ -81,11 +86,16 @@ class StandardAuthorizer(Authorizer):
                 self._audit.allowed(session, right, name, api_key)
             return True
         self.denied += 1
-        self._audit.denied(session, right, name, api_key)
-        return self._audit.watches
+        self._audit.denied(session, right, name, api_key, is_let_through=is_let_through)
+        return is_let_through
 
     def shows(self, session: Session, right: Right, name: str | None) -> bool:
-        return self._audit.watches or self.has(session, right, name)
+        return self._lets_through(session, right) or self.has(session, right, name)
+
+    def _lets_through(self, session: Session, right: Right) -> bool:
+        """Whether it is not refused even where no rule allows it."""
+        is_for_clients = right.operation is not Operation.CLUSTER_ACTION
+        return self._audit.watches and (is_for_clients or self._ways is None or session.listener in self._ways)
 
     def register(self, metrics: Registry) -> None:
         metrics.add(
@@ -137,7 +147,8 @@ def standard_authorizer(
     rules = AccessRules(super_users, allows_without_rules=config.allow_everyone_if_no_acl_found)
     loop, as_json = asyncio.get_running_loop(), config.penstock_authorizer_audit_format == "json"
     audit = Audit(rules, loop.time, loop.call_later, as_json=as_json, watches=watches)
-    authorizer = StandardAuthorizer(log.image, rules, audit, config.node_listeners, has_begun)
+    ways = () if config.is_alone else (config.inter_broker_listener_name, *config.controller_listener_names)
+    authorizer = StandardAuthorizer(log.image, rules, audit, config.node_listeners, has_begun, ways)
     authorizer.register(metrics)
     log.add_listener(authorizer.on_records, authorizer.reload)
     return authorizer

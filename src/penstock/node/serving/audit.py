@@ -22,6 +22,8 @@ LONGEST_NAME: Final = 1000
 """Characters of a name that are told; a request has room for a hundred million."""
 IN_WATCH_MODE: Final = " in watch mode: it was not refused"
 ANY: Final = "*"
+ABOUT: Final = "about"
+"""What a record of the logger has besides: the `Asked` of a line about a right."""
 
 
 class Asked(Value):
@@ -32,10 +34,12 @@ class Asked(Value):
     right: Right
     name: str | None
     api_key: int
+    is_let_through: bool = False
+    """It was not refused, though no rule allows it."""
 
 
 class Audit:
-    """`wake` calls a function after so many seconds; `clock_s` counts them. With `watches` nothing is refused."""
+    """`wake` calls a function after so many seconds; `clock_s` counts them. `watches` is for who lets them through."""
 
     def __init__(
         self,
@@ -55,8 +59,10 @@ class Audit:
         self._is_waiting = False
         self._second, self._lines, self._unwritten = 0, 0, 0
 
-    def denied(self, session: Session, right: Right, name: str | None, api_key: int) -> None:
-        asked = _asked(session, right, name, api_key)
+    def denied(
+        self, session: Session, right: Right, name: str | None, api_key: int, *, is_let_through: bool = False
+    ) -> None:
+        asked = _asked(session, right, name, api_key).replace(is_let_through=is_let_through)
         untold = self._repeats.take(asked, self._clock_s())
         if untold is not None:
             self._refused(asked, 1 + untold)
@@ -66,7 +72,7 @@ class Audit:
 
     def allowed(self, session: Session, right: Right, name: str | None, api_key: int) -> None:
         asked = _asked(session, right, name, api_key)
-        audit_log.debug("%s", self._line(asked, "Allowed", 1))
+        audit_log.debug("%s", self._line(asked, "Allowed", 1), extra={ABOUT: asked})
 
     def _look(self) -> None:
         self._is_waiting = False
@@ -89,17 +95,16 @@ class Audit:
         if self._lines > LINES_A_SECOND:
             self._unwritten += times
             return
-        audit_log.info("%s", self._line(asked, "Denied", times))
+        audit_log.info("%s", self._line(asked, "Denied", times), extra={ABOUT: asked})
 
     def _line(self, asked: Asked, verdict: str, times: int) -> str:
         name = HARDCODED if asked.name is None else asked.name
         right = asked.right
         reason = self._rules.reason(asked.principal, asked.host, right.operation, right.resource, name)
-        is_let_through = self.watches and verdict == "Denied"
         if self._as_json:
-            return json.dumps(_document(asked, verdict, times, reason, is_let_through=is_let_through))
+            return json.dumps(_document(asked, verdict, times, reason))
         line = in_kafkas_words(asked, verdict, reason)
-        line += IN_WATCH_MODE if is_let_through else ""
+        line += IN_WATCH_MODE if asked.is_let_through else ""
         return f"{line} ({times} times)" if times > 1 else line
 
 
@@ -137,13 +142,11 @@ def rule_fields(rule: AclBinding) -> dict[str, str]:
     }
 
 
-def _document(
-    asked: Asked, verdict: str, times: int, reason: AclBinding | str, *, is_let_through: bool
-) -> dict[str, Any]:
+def _document(asked: Asked, verdict: str, times: int, reason: AclBinding | str) -> dict[str, Any]:
     return {
         "event": "access",
         "verdict": verdict,
-        "refused": verdict == "Denied" and not is_let_through,
+        "refused": verdict == "Denied" and not asked.is_let_through,
         "principal": asked.principal,
         "host": asked.host,
         "operation": asked.right.operation.name,

@@ -7,15 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from penstock.node.serving.session import ANONYMOUS, Principal
-from penstock.tls.certificates import expires_s, subject_of
-from penstock.tls.faults import EXPIRED, REVOKED
+from penstock.tls.certificates import subject_of
 from penstock.tls.layer import TlsBuffers, TlsLayer
-from penstock.tls.revoked import identity_of
+from penstock.tls.shown import ShownCertificates
 
 if TYPE_CHECKING:
     from penstock.node.serving.connection import Connection
     from penstock.node.serving.connections import Connections
-    from penstock.tls.keys import Keys
     from penstock.tls.principal_rules import PrincipalRules
 
 
@@ -24,24 +22,21 @@ class TlsListener:
         self,
         connections: Connections,
         protocol: str,
-        keys: Keys,
+        shown: ShownCertificates,
         rules: PrincipalRules,
-        now_ms: Callable[[], int],
+        buffers: TlsBuffers,
         make: Callable[[], Connection],
     ) -> None:
         """`protocol` is SSL, or SASL_SSL, where a certificate names nobody; `make` gives what speaks over it."""
         self._connections = connections
         self._protocol = protocol
-        self._keys = keys
         self._rules = rules
-        self._now_ms = now_ms
         self._make = make
-        self._buffers = TlsBuffers()
-        self._known: dict[TlsLayer, bytes] = {}
-        """Open connections whose clients have shown a certificate, in the order in which they came."""
+        self._buffers = buffers
+        self._shown = shown
 
     def accept(self) -> TlsLayer:
-        engine = partial(self._keys.context.wrap_bio, server_side=True)
+        engine = partial(self._shown.keys.context.wrap_bio, server_side=True)
         return TlsLayer(self._make(), engine, self._buffers, self)
 
     def secured(self, layer: TlsLayer) -> None:
@@ -50,12 +45,10 @@ class TlsListener:
         certificate = layer.peer_certificate
         try:
             if certificate is not None:
-                self._check(certificate)  # TLS 1.2 resumes a session without looking at the certificate again
-                self._known[layer] = certificate
+                self._shown.add(layer, certificate, self._end)  # TLS 1.2 resumes a session without looking at it again
             principal = self._named(certificate)
         except ValueError as error:
-            self.broken(layer, str(error))
-            connection.abort()
+            self._end(layer, str(error))
             return
         connection.session = connection.session.replace(principal=principal, security_protocol=self._protocol)
 
@@ -64,24 +57,16 @@ class TlsListener:
             return ANONYMOUS
         return Principal("User", self._rules.name_of(subject_of(certificate)))
 
-    def _check(self, certificate: bytes) -> None:
-        """ValueError if it does not hold any more."""
-        if expires_s(certificate) * 1000 <= self._now_ms():
-            raise ValueError(EXPIRED)
-        if self._keys.revoked and identity_of(certificate) in self._keys.revoked:
-            raise ValueError(REVOKED)
-
     def look(self) -> None:
         """End the connections of clients whose certificates have expired, or are revoked."""
-        for layer, certificate in list(self._known.items()):
-            try:
-                self._check(certificate)
-            except ValueError as error:
-                self.broken(layer, str(error))
-                self._of(layer).abort()
+        self._shown.look()
+
+    def _end(self, layer: TlsLayer, fault: str) -> None:
+        self.broken(layer, fault)
+        self._of(layer).abort()
 
     def lost(self, layer: TlsLayer) -> None:
-        self._known.pop(layer, None)
+        self._shown.lost(layer)
 
     def broken(self, layer: TlsLayer, fault: str) -> None:
         session = self._of(layer).session

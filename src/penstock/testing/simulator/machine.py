@@ -11,7 +11,7 @@ from penstock.log.names import LOG_SUFFIX
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME
 from penstock.node.assembly.start import RunningNode, StartError, start_node
-from penstock.node.environment.environment import Environment
+from penstock.node.environment.environment import Environment, SimulatedTls
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.storage_groups.group import StorageGroup
@@ -24,6 +24,7 @@ from penstock.testing.simulator.network import Network
 from penstock.testing.simulator.observer import Observer
 from penstock.testing.simulator.plan import BROKER_PORT, NodePlan, Plan
 from penstock.testing.simulator.rounds import CleaningThreads
+from penstock.testing.simulator.stand_in_tls import StandInContext
 from penstock.testing.simulator.trace import Trace
 
 DATA = "/data"
@@ -248,6 +249,7 @@ class Machine:
             clock_ns=lambda: int(loop.time() * 1_000_000_000),
             bind=self._network.bind,
             run_rounds=CleaningThreads,
+            tls=SimulatedTls(StandInContext, loop.time),
             max_open_segments=self._max_open_segments,
         )
         return await start_node(config, environment, on_parts=lambda parts: self.observer.begun(process, parts))

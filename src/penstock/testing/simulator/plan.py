@@ -11,6 +11,7 @@ from typing import Any
 from penstock.client.security import Security
 from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
 from penstock.protocol.value import Value
+from penstock.testing.simulator.stand_in_tls import StandInSecurity, stand_in_keys
 
 FAULTS = (
     "kill", "power", "kill in a call", "power in a call", "stop", "pause", "break", "cut", "one way", "slow",
@@ -53,6 +54,8 @@ LOG_INS = {
     "listener.name.controller.plain.sasl.jaas.config": _JAAS,
 }
 """Settings of nodes at which everybody has to log in, and again every two seconds."""
+OVER_TLS = {"listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:SASL_SSL"}
+"""Besides: all that over TLS, with a stand-in for what encrypts."""
 RIGHTS = LOG_INS | {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": "User:node",
@@ -177,15 +180,22 @@ class Plan(Value, kw_only=True):
     @property
     def of_clients(self) -> dict[str, Any]:
         """How clients come to these nodes."""
-        if not LOG_INS.items() <= self.settings.items():
+        if "sasl.enabled.mechanisms" not in self.settings:
             return {}
         keys = {"sasl.mechanism": "PLAIN", "sasl.username": "client", "sasl.password": "hush"}
-        return {"security_protocol": "SASL_PLAINTEXT", "security": Security(keys)}
+        kind = StandInSecurity if self._protocol == "SASL_SSL" else Security
+        return {"security_protocol": self._protocol, "security": kind(keys)}
+
+    @property
+    def _protocol(self) -> str:
+        """Of the listeners of brokers."""
+        return self.settings.get("listener.security.protocol.map", ":PLAINTEXT").partition(",")[0].partition(":")[2]
 
     def settings_of(self, node: NodePlan) -> dict[str, str]:
+        settings = self.settings | (stand_in_keys() if self._protocol == "SASL_SSL" else {})
         if self.is_cluster:
-            return self.settings | dict(self._addresses(node))
-        return self.settings | {"node.id": str(node.node_id), "listeners": f"PLAINTEXT://{node.name}:{BROKER_PORT}"}
+            return settings | dict(self._addresses(node))
+        return settings | {"node.id": str(node.node_id), "listeners": f"PLAINTEXT://{node.name}:{BROKER_PORT}"}
 
     def _addresses(self, node: NodePlan) -> Iterator[tuple[str, str]]:
         listeners = []

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from penstock.client.admin import Admin
 from penstock.client.connection import Connection, connect
-from penstock.client.security import Security
 from penstock.client.settings import ClientSettings
 from penstock.protocol.acls import EVERY_USER, WILDCARD, AclBinding, Operation, PatternType, Permission, Resource
 from penstock.protocol.address import parse_address
@@ -83,7 +82,8 @@ class RevokingClient(AdminClient):
                             await connection.close()
                         user = self._users[0]
                         keys = {"sasl.mechanism": "PLAIN", "sasl.username": user, "sasl.password": "psst"}
-                        secured = {**self._world.common(self.name, self._random), "security": Security(keys)}
+                        security = type(self._world.secured["security"])(keys)
+                        secured = {**self._world.common(self.name, self._random), "security": security}
                         connection = await connect(parse_address(address), ClientSettings(**secured))
                     await self._ask(connection, address, user)
             except (*FAILURES, TimeoutError):

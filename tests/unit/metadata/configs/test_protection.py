@@ -11,7 +11,8 @@ from penstock.metadata.configs.protection import ASKS, IGNORED_KEY, STANDARD_AUT
 SAYS_HOW = """
     allow.everyone.if.no.acl.found connections.max.reauth.ms delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    penstock.authorizer.audit.format penstock.authorizer.mode penstock.authorizer.node.listeners
+    penstock.authorizer.audit.format penstock.authorizer.audit.topic
+    penstock.authorizer.mode penstock.authorizer.node.listeners
     penstock.security.ignored penstock.ssl.crl.location principal.builder.class
     sasl.client.callback.handler.class sasl.enabled.mechanisms
     sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
@@ -132,3 +133,12 @@ def test_where_a_node_cannot_be_told_from_a_client_it_is_said() -> None:
     assert not warned(super_users="User:ANONYMOUS")
     assert not warned(listener_security_protocol_map="PLAINTEXT:SASL_SSL,C:SASL_PLAINTEXT")
     assert not [one for one in BrokerConfig.embedded(STANDARD).warnings() if "CLUSTER_ACTION" in one], "it is alone"
+
+
+@pytest.mark.parametrize("key", ["principal.builder.class", "listener.name.plaintext.principal.builder.class"])
+def test_nobody_else_names_users(key: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"principal.builder.class: 'org.example.Mine' is not allowed; expected .*Default"
+    ):
+        BrokerConfig.embedded({key: "org.example.Mine"})
+    BrokerConfig.embedded({key: "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"})

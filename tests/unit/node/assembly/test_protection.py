@@ -40,6 +40,7 @@ ASKING: dict[str, tuple[MetadataRecord, str]] = {
 KEYS = {
     "authorizer.class.name": "org.example.Authorizer",
     "super.users": "User:admin",
+    "client.quota.callback.class": "org.example.Quotas",
 }
 CURE = "remove that where it was set, or set penstock.security.ignored=true to serve everybody"
 

@@ -38,12 +38,14 @@ DENIED = ALLOWED.replace(id=UUID(int=2), host="10.0.0.0/8", permission_type=Perm
 class Followed:
     """An authorizer, and the image that it follows."""
 
-    def __init__(self, *node_listeners: str, has_begun: bool = True, watches: bool = False) -> None:
+    def __init__(
+        self, *node_listeners: str, has_begun: bool = True, watches: bool = False, ways: tuple[str, ...] | None = None
+    ) -> None:
         self.image = ClusterImage()
         self.has_begun = has_begun
         rules = AccessRules({"User:root"})
         audit = Audit(rules, lambda: 0.0, lambda *_: None, watches=watches)
-        self.authorizer = StandardAuthorizer(self.image, rules, audit, node_listeners, lambda: self.has_begun)
+        self.authorizer = StandardAuthorizer(self.image, rules, audit, node_listeners, lambda: self.has_begun, ways)
 
     def commit(self, *records: MetadataRecord) -> None:
         for record in records:
@@ -139,6 +141,21 @@ def test_in_watch_mode_nothing_is_refused_and_all_is_decided(caplog: pytest.LogC
     assert early.may_read()
     assert not early.authorizer.has(ADA, READ_TOPIC, "flights")
     assert audited(caplog) == 1, "nothing is known of what would be refused"
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_in_watch_mode_clients_are_refused_what_nodes_ask_where_no_node_comes(
+    caplog: pytest.LogCaptureFixture, has_begun: bool
+) -> None:
+    node = Followed("TRUSTED", watches=True, ways=("NODES", "CONTROLLER"), has_begun=has_begun)
+    for listener, may in (("PLAINTEXT", False), ("NODES", True), ("CONTROLLER", True), ("TRUSTED", True)):
+        client = ADA.replace(listener=listener)
+        assert node.authorizer.allows(client, CLUSTER_ACTION, CLUSTER_NAME, ApiKey.FETCH_SNAPSHOT) == may
+        assert node.authorizer.shows(client, CLUSTER_ACTION, CLUSTER_NAME) == may
+        assert node.may_read(client)
+    assert node.authorizer.allows(ROOT, CLUSTER_ACTION, CLUSTER_NAME, ApiKey.FETCH_SNAPSHOT)
+    refused = [line for line in caplog.messages if "CLUSTER_ACTION" in line and "watch mode" not in line]
+    assert len(refused) == 1, "the rest is told as let through"
 
 
 def test_names_of_many_megabytes_are_judged_and_not_kept() -> None:

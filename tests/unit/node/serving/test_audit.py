@@ -39,7 +39,7 @@ class Heard:
         self.alarms.append((self.now_s + after_s, call))
 
     def deny(self, name: str | None = "flights", right: Right = READ_TOPIC, who: Session = ADA) -> None:
-        self.audit.denied(who, right, name, ApiKey.FETCH)
+        self.audit.denied(who, right, name, ApiKey.FETCH, is_let_through=self.audit.watches)
 
     def lines(self) -> list[str]:
         lines = [record.getMessage() for record in self._caplog.records if record.name == "kafka.authorizer.logger"]

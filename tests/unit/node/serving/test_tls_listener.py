@@ -17,8 +17,9 @@ from penstock.tls.certificates import expires_s
 from penstock.tls.contexts import asking_context, serving_context
 from penstock.tls.faults import EXPIRED
 from penstock.tls.keys import Keys
-from penstock.tls.layer import TlsLayer
+from penstock.tls.layer import TlsBuffers, TlsLayer
 from penstock.tls.principal_rules import parse_rules
+from penstock.tls.shown import ShownCertificates
 
 
 class Seen:
@@ -44,9 +45,9 @@ def secured(certificate: bytes | None, protocol: str, now_ms: int) -> Seen:
     listener = TlsListener(
         connections,
         protocol,
-        cast("Keys", SimpleNamespace(revoked=())),
+        ShownCertificates(cast("Keys", SimpleNamespace(revoked=())), lambda: now_ms),
         parse_rules("DEFAULT"),
-        lambda: now_ms,
+        TlsBuffers(),
         cast("Any", None),
     )
     listener.secured(cast("TlsLayer", seen))

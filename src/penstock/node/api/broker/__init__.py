@@ -1,13 +1,22 @@
 """What the listeners of brokers serve: one file per API, named after it, and what they hand on to the controller."""
 
 from penstock.node.api.commands import BROKERS, passed_by
+from penstock.node.api.configs import HANDLERS as OF_CONFIGS
 from penstock.node.api.consumed import HANDLERS as OF_CONSUMED
 from penstock.node.api.consumer_groups import HANDLERS as OF_CONSUMER_GROUPS
 from penstock.node.api.storage_group_rows import HANDLERS
 from penstock.node.api.telemetry import HANDLERS as OF_TELEMETRY
 from penstock.node.api.transactions import HANDLERS as OF_TRANSACTIONS
 
-PASSED_ON = {**passed_by(BROKERS), **HANDLERS, **OF_TRANSACTIONS, **OF_CONSUMER_GROUPS, **OF_TELEMETRY, **OF_CONSUMED}
+PASSED_ON = {
+    **passed_by(BROKERS),
+    **HANDLERS,
+    **OF_CONFIGS,
+    **OF_TRANSACTIONS,
+    **OF_CONSUMER_GROUPS,
+    **OF_TELEMETRY,
+    **OF_CONSUMED,
+}
 
 MODULES: tuple[str, ...] = (
     # in alphabetical order, one per line
@@ -26,7 +35,6 @@ MODULES: tuple[str, ...] = (
     "find_coordinator",
     "forward_to_coordinator",
     "heartbeat",
-    "incremental_alter_configs",
     "init_producer_id",
     "join_group",
     "leave_group",

@@ -7,6 +7,7 @@ from typing import Any, Final
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.runtime import settings as of_all
+from penstock.work.connect.runtime.session_keys import BITS
 from penstock.work.plan import Planner, even, sticky, weighted
 
 _PLANNERS: Final[Mapping[str, Planner]] = {"even": even, "sticky": sticky, "weighted": weighted}
@@ -40,6 +41,21 @@ KEYS: Final = (
         "string",
         "sticky",
         "How the leader shares tasks out: even, sticky, weighted, or a function of yours, module:function.",
+    ),
+    ConfigKey(
+        "inter.worker.key.generation.algorithm",
+        default="HmacSHA256",
+        documentation="Of the keys with which workers sign what they hand on, where they have users.",
+        choices=tuple(BITS),
+    ),
+    ConfigKey("inter.worker.key.size", "int", None, "Their bits; the algorithm's own, if nothing is said.", least=128),
+    ConfigKey("inter.worker.key.ttl.ms", "int", 3_600_000, "How long one holds.", least=1_000),
+    ConfigKey("inter.worker.signature.algorithm", default="HmacSHA256", documentation="How.", choices=tuple(BITS)),
+    ConfigKey(
+        "inter.worker.verification.algorithms",
+        "list",
+        ("HmacSHA256",),
+        "How others may have signed; inter.worker.signature.algorithm is one of them.",
     ),
     ConfigKey(
         of_all.TRANSACTIONS,
@@ -88,12 +104,23 @@ def planner_of(name: str) -> Planner:
     return found
 
 
+def _check_signatures(settings: Mapping[str, Any]) -> None:
+    key, own = "inter.worker.verification.algorithms", settings["inter.worker.signature.algorithm"]
+    unknown = [name for name in settings[key] if name not in BITS]
+    if unknown:
+        raise ConfigError({key: [f"{key} has {', '.join(unknown)}: known are {', '.join(BITS)}"]})
+    if own not in settings[key]:
+        reason = f"{key} lacks {own}, with which this worker signs (inter.worker.signature.algorithm): add it"
+        raise ConfigError({key: [reason]})
+
+
 def parse_settings(config: Mapping[str, str]) -> dict[str, Any]:
     """ConfigError names everything that is wrong."""
     settings = parse(KEYS, config)
     planner_of(settings["tasks.planner"])
     for store in STORES:
         storage_of(store, settings, config)
+    _check_signatures(settings)
     if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:
         key = "heartbeat.interval.ms"
         raise ConfigError({key: [f"{key} must be less than session.timeout.ms, and better a third of it"]})

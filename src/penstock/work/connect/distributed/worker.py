@@ -12,11 +12,12 @@ from penstock.client.errors import ClientError
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.claimed_log import ClaimedLog
+from penstock.work.connect.distributed.key_rotation import KeyRotation
 from penstock.work.connect.distributed.settings import DISABLED, parse_settings, planner_of, storage_of
 from penstock.work.connect.distributed.topic_log import TopicLog
 from penstock.work.connect.runtime.logs import NotLeadingError, OnRecord
 from penstock.work.connect.runtime.records import TaskId, is_of
-from penstock.work.connect.runtime.settings import TRANSACTIONS
+from penstock.work.connect.runtime.settings import TRANSACTIONS, USERS
 from penstock.work.connect.runtime.worker import ConnectWorker
 from penstock.work.plan import Task
 from penstock.work.scope import Scope
@@ -36,6 +37,7 @@ class DistributedWorker(ConnectWorker):
         self._status_log = self._new_log("status", "statuses", self.statuses.read)
         self.group = self._new_group()
         self.group.on_generation = self._new_generation
+        self._keys = KeyRotation(self.state, self.leading, self.settings, self.clients.now_ms)
         self._failed = asyncio.Event()
         self._next_generation = asyncio.Event()
         self._changing = asyncio.Lock()
@@ -107,6 +109,7 @@ class DistributedWorker(ConnectWorker):
         await self.leading.retire()
         await self.group.stop()
         await self._under_way.stop()
+        await self._keys.stop()
         if self._fencing is not None:
             await self._fencing.stop()
         logs = (self.config_log, self._status_log, self.offsets.log, self.offset_stores)
@@ -192,3 +195,5 @@ class DistributedWorker(ConnectWorker):
                     await asyncio.sleep(RETRY_S)
             if self._fencing is not None:
                 self._fencing.look()
+            if self.settings[USERS]:
+                self._keys.look()

@@ -1,5 +1,4 @@
-"""Whose requests are heard: who names this worker by one of its names, and no page of a browser that nobody allowed;
-where there are users, one of them.
+"""Whose requests are heard: who names this worker by one of its names, and no page of a browser that nobody allowed.
 
 A page whose own name is made to lead here (DNS rebinding) sends that name as `Host`, and no `Origin` with a GET. It
 cannot send an address, so addresses are heard.
@@ -14,7 +13,6 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from penstock.work.connect.rest.basic import users_of
 from penstock.work.connect.rest.errors import RestError
 
 SIMPLE_METHODS: Final = ("GET", "POST", "HEAD")
@@ -31,7 +29,6 @@ class Guard:
         own = {"localhost", socket.gethostname(), *listeners, *([advertised] if advertised else [])}
         self._hosts = _patterns([*own, *settings["rest.allowed.hosts"]])
         self._origins = _patterns(settings["access.control.allow.origin"])
-        self._users = users_of(settings)
         self._methods = ",".join(settings["access.control.allow.methods"] or SIMPLE_METHODS)
 
     def know(self, host: str) -> None:
@@ -46,8 +43,6 @@ class Guard:
         origin = request.headers.get("Origin")
         if origin is not None and not _any(self._origins, origin):
             raise RestError(HTTPStatus.FORBIDDEN, f"access.control.allow.origin does not name {origin}")
-        if self._users is not None:
-            self._users.check(request.headers)
 
     async def allow_origin(self, request: web.Request, response: web.StreamResponse) -> None:
         origin = request.headers.get("Origin")

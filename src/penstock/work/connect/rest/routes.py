@@ -73,6 +73,12 @@ class Route(Value):
     parameters: Mapping[str, str] = fresh(dict)
     body: str = ""
     produces: str = "application/json"
+    loads_classes: bool = False
+    """Of any name, which is to run code: who may only look may not."""
+
+    @property
+    def changes(self) -> bool:
+        return self.verb != "GET" or self.loads_classes
 
     async def answer(self, served: Served, asked: RestRequest) -> RestAnswer:
         """There is a body with the status 200 only, unless the handle says otherwise."""
@@ -281,6 +287,7 @@ ROUTES: Final = (
         lambda _, asked: to_thread(definitions, asked.path["plugin"], asked.query.get("version", [LATEST])[0]),
         (200, 400, 404),
         {"version": "the one that it must have, or a range of them"},
+        loads_classes=True,
     ),
     Route(
         "PUT",

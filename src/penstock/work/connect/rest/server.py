@@ -19,11 +19,12 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 from penstock.client.errors import ClientError as KafkaClientError
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.rest.basic import ASKS, HEADER
+from penstock.work.connect.rest.basic import ASKS, HEADER, users_of
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
 from penstock.work.connect.rest.guard import Guard
 from penstock.work.connect.rest.herder import LIMIT_S
 from penstock.work.connect.rest.routes import NOTHING, ROUTES, RestAnswer, RestRequest, Route, Served
+from penstock.work.connect.rest.signatures import SIGNATURE, HandedOn, signed, user_in, verify
 from penstock.work.connect.rest.tls import Tls
 
 LARGEST_BODY: Final = 1024 * 1024
@@ -52,6 +53,7 @@ class RestServer:
         self._listeners = [_parse_listener(listener) for listener in settings["listeners"]]
         self._tls = make_tls() if make_tls and any(scheme == HTTPS for scheme, _, _ in self._listeners) else None
         self._guard = Guard(settings, [host for _, host, _ in self._listeners])
+        self._users = users_of(settings)
         self._runner: web.AppRunner | None = None
         self._listening: list[asyncio.Server] = []
         self._session: ClientSession | None = None
@@ -117,12 +119,14 @@ class RestServer:
 
     def _handler(self, route: Route) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
+            user = None
             try:
                 self._guard.check(request)
+                user = await self._user(request, changes=route.changes)
                 _check_accepted(request, route.produces)
                 return await self._answer_when_known(route, request)
             except ElsewhereError as elsewhere:
-                return await self._forward(request, elsewhere.url)
+                return await self._forward(request, elsewhere.url, user)
             except RestError as error:
                 return _error(error.status, str(error))
             except ConfigError as error:
@@ -138,6 +142,22 @@ class RestServer:
                 return _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
         return handle
+
+    async def _user(self, request: web.Request, *, changes: bool) -> str | None:
+        """Who asks, and may; None where workers have no users. RestError."""
+        if self._users is None:
+            return None
+        algorithms = self._settings.get("inter.worker.verification.algorithms", ())
+        if algorithms and SIGNATURE in request.headers:
+            if self.served is None:
+                raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "the worker starts")
+            user = user_in(request.headers)
+            asked = HandedOn(user, request.method, request.raw_path, await _read(request))
+            verify(asked, request.headers, self.served.herder.worker.state.session_keys, algorithms)
+        else:
+            user = self._users.check(request.headers)
+        self._users.check_right(user, changes=changes)
+        return user
 
     async def _answer_when_known(self, route: Route, request: web.Request) -> web.Response:
         """Wait while the leader or owner is unknown or workers rebalance: nothing has been done yet."""
@@ -162,7 +182,7 @@ class RestServer:
         async with asyncio.timeout(LIMIT_S):
             return _response(await route.answer(self.served, asked))
 
-    async def _forward(self, request: web.Request, url: str | None) -> web.Response:
+    async def _forward(self, request: web.Request, url: str | None, user: str | None) -> web.Response:
         """Let the right worker answer; a request is forwarded twice at most."""
         hops = request.query.get("forward")
         if hops == "false":
@@ -171,14 +191,15 @@ class RestServer:
             return _error(
                 HTTPStatus.CONFLICT, "it is not known at the moment who has to do this: the workers rebalance"
             )
-        target = request.url.update_query({"forward": "true" if hops is None else "false"})
+        target = request.url.update_query({"forward": "true" if hops is None else "false"}).raw_path_qs
         body = await _read(request)
         headers = {"Content-Type": "application/json"} if body else {}
-        headers |= {HEADER: request.headers[HEADER]} if HEADER in request.headers else {}
+        if user is not None:
+            headers |= self._in_the_name_of(HandedOn(user, request.method, target, body), request)
         assert self._session is not None
         try:
             async with self._session.request(
-                request.method, f"{url.rstrip('/')}{target.raw_path_qs}", data=body, headers=headers
+                request.method, f"{url.rstrip('/')}{target}", data=body, headers=headers
             ) as answer:
                 kept = {name: answer.headers[name] for name in ("Location",) if name in answer.headers}
                 said = await answer.read()
@@ -189,6 +210,14 @@ class RestServer:
             return _error(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"worker {url} does not answer: {str(error) or type(error).__name__}"
             )
+
+    def _in_the_name_of(self, asked: HandedOn, request: web.Request) -> Mapping[str, str]:
+        """Headers. Where the leader has written no key yet, the client's own."""
+        assert self.served is not None
+        keys = self.served.herder.worker.state.session_keys
+        if keys:
+            return signed(asked, keys[0], self._settings["inter.worker.signature.algorithm"])
+        return {HEADER: request.headers[HEADER]} if HEADER in request.headers else {}
 
     async def _catch_up(self) -> None:
         """The next request to this worker has to see what another worker has just changed."""

@@ -23,6 +23,7 @@ from penstock.work.connect.runtime.records import (
     parse_task,
     read_target,
 )
+from penstock.work.connect.runtime.session_keys import KEPT, SESSION_KEY, SessionKey, read_key
 
 Config = Mapping[str, str]
 
@@ -68,6 +69,8 @@ class ConfigState:
         """By connectors: how many tasks may have written transactions when older ones were fenced last."""
         self.unfenced: dict[str, None] = {}
         """Connectors whose tasks were committed after that, or never fenced: they must not begin with transactions."""
+        self.session_keys: tuple[SessionKey, ...] = ()
+        """The newest first."""
 
     def apply(self, key: str, value: bytes | None) -> News | None:
         """Returns an order, if the record is one."""
@@ -146,6 +149,11 @@ class ConfigState:
             return None
         return RestartRequest(name, bool(document.get("include-tasks")), bool(document.get("only-failed")))
 
+    def _session_key(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+        key = read_key(document or {})
+        if key is not None and not name:
+            self.session_keys = (key, *self.session_keys)[:KEPT]
+
     def _logger(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> LoggerLevel | None:
         level = (document or {}).get("level")
         return LoggerLevel(name, level) if isinstance(level, str) else None
@@ -159,6 +167,7 @@ _KINDS: Final[Mapping[str, Callable[[ConfigState, str, Mapping[str, Any] | None,
     FENCING: ConfigState._fencing,
     RESTART: ConfigState._restart,
     LOGGER: ConfigState._logger,
+    SESSION_KEY: ConfigState._session_key,
 }
 
 

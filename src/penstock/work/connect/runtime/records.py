@@ -9,11 +9,12 @@
 | | `tasks-fencing-NAME` | `{"task-count": 3}`: older tasks write no more, and these may begin |
 | | `restart-connector-NAME` | `{"include-tasks": true, "only-failed": false}` |
 | | `logger-cluster-LOGGER` | `{"level": "DEBUG"}` |
+| | `session-key` | `{"key": …, "algorithm": "HmacSHA256", "creation-timestamp": …}` |
 | status | `status-connector-NAME`, `status-task-NAME-0` | `{"state": …, "trace": …, "worker_id": …, "generation": …}` |
 | | `status-topic-TOPIC:connector-NAME` | `{"topic": {"name": …, "connector": …, "task": …, "discoverTimestamp": …}}` |
 | offset | `["NAME", {…}]` | `{…}` |
 
-No value at all takes a key away. Other keys (`session-key`) are ignored.
+No value at all takes a key away. Other keys are ignored.
 """
 
 import json

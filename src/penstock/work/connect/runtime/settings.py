@@ -6,6 +6,8 @@ from typing import Any, Final
 from penstock.work.connect import providers
 from penstock.work.connect.config import ConfigKey
 
+USERS: Final = "rest.extension.classes"
+"""Where it names something, requests have users."""
 KEYS: Final = (
     providers.KEY,
     ConfigKey("bootstrap.servers", default="localhost:9092", documentation="Where to reach the cluster."),
@@ -36,8 +38,9 @@ KEYS: Final = (
     ),
     ConfigKey("access.control.allow.origin", "list", (), "Whose web pages may ask, * for any and in parts of names."),
     ConfigKey("access.control.allow.methods", "list", (), "What these may do; GET,POST,HEAD, if nothing is named."),
-    ConfigKey("rest.extension.classes", "list", (), "Kafka's class of basic authentication, and no other."),
+    ConfigKey(USERS, "list", (), "Kafka's class of basic authentication, and no other."),
     ConfigKey("penstock.rest.basic.auth.file", documentation="Its users: a file with lines of user=password."),
+    ConfigKey("penstock.rest.basic.auth.writers", "list", (), "Those who may change something; all, if none is named."),
     ConfigKey(
         "connector.client.config.override.policy",
         "string",

@@ -11,7 +11,7 @@ from tests.unit.node.idle_groups import broker_on
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
-from penstock.node.api.broker.incremental_alter_configs import incremental_alter_configs
+from penstock.node.api.configs.incremental_alter_configs import incremental_alter_configs
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session

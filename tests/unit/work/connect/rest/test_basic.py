@@ -5,19 +5,25 @@ from __future__ import annotations
 import base64
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.rest.basic import BASIC, CLASSES_KEY, FILE_KEY, Users, header_of, users_of
+from penstock.work.connect.rest.basic import BASIC, CLASSES_KEY, FILE_KEY, WRITERS_KEY, Users, header_of, users_of
 from penstock.work.connect.rest.errors import RestError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def users(tmp_path: Path, text: str = "ada=pa:ss wörd\nbob: x\n", **settings: Any) -> Users | None:
+
+def users(
+    tmp_path: Path, text: str = "ada=pa:ss wörd\nbob: x\n", more: Mapping[str, Any] = MappingProxyType({})
+) -> Users | None:
     file = tmp_path / "users.properties"
     file.write_text(text, encoding="utf-8")
-    return users_of({CLASSES_KEY: (BASIC,), FILE_KEY: str(file)} | settings)
+    return users_of({CLASSES_KEY: (BASIC,), FILE_KEY: str(file), WRITERS_KEY: (), **more})
 
 
 def encoded(text: str) -> str:
@@ -28,7 +34,19 @@ def encoded(text: str) -> str:
 def test_a_user_with_the_right_password_is_heard(tmp_path: Path, header: str) -> None:
     found = users(tmp_path)
     assert found is not None
-    found.check({"Authorization": header})
+    user = found.check({"Authorization": header})
+    found.check_right(user, changes=True)
+
+
+def test_where_writers_are_named_others_may_look(tmp_path: Path) -> None:
+    found = users(tmp_path, more={WRITERS_KEY: ("ada",)})
+    assert found is not None
+    found.check_right("ada", changes=True)
+    found.check_right("bob", changes=False)
+    for user, changes, words in (("bob", True, "bob may look and not change"), ("eve", False, "knows no user eve")):
+        with pytest.raises(RestError, match=words) as raised:
+            found.check_right(user, changes=changes)
+        assert raised.value.status is HTTPStatus.FORBIDDEN
 
 
 @pytest.mark.parametrize(
@@ -59,10 +77,9 @@ def test_others_are_not_in_words_that_tell_nothing(tmp_path: Path, header: str |
 
 
 def test_without_the_keys_everybody_may_ask(tmp_path: Path) -> None:
-    assert users_of({CLASSES_KEY: (), FILE_KEY: None}) is None
+    assert users_of({CLASSES_KEY: (), FILE_KEY: None, WRITERS_KEY: ()}) is None
     users(tmp_path)
-    short = {CLASSES_KEY: ("BasicAuthSecurityRestExtension",), FILE_KEY: str(tmp_path / "users.properties")}
-    assert users_of(short) is not None
+    assert users(tmp_path, more={CLASSES_KEY: ("BasicAuthSecurityRestExtension",)}) is not None
 
 
 @pytest.mark.parametrize(
@@ -74,12 +91,14 @@ def test_without_the_keys_everybody_may_ask(tmp_path: Path) -> None:
         ("a=b", {FILE_KEY: "/nowhere/at/all"}, "cannot be read: No such file"),
         ("a=b", {FILE_KEY: None}, f"{FILE_KEY} is missing"),
         ("a=b", {CLASSES_KEY: ()}, f"{CLASSES_KEY} is missing"),
+        ("a=b", {WRITERS_KEY: ("a", "c")}, f"{WRITERS_KEY} names c: {FILE_KEY} has no such user"),
+        ("a=b", {CLASSES_KEY: (), FILE_KEY: None, WRITERS_KEY: ("a",)}, f"{WRITERS_KEY} names a: "),
         ("a=b", {CLASSES_KEY: (BASIC, "com.example.Mine")}, "com.example.Mine: of Java's classes only"),
     ],
 )
 def test_what_cannot_be_obeyed_is_no_worker(tmp_path: Path, text: str, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        users(tmp_path, text, **settings)
+        users(tmp_path, text, settings)
     assert words in str(raised.value)
 
 

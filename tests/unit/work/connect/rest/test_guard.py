@@ -15,8 +15,6 @@ def guard(**settings: Any) -> Guard:
         "rest.allowed.hosts": (),
         "access.control.allow.origin": (),
         "access.control.allow.methods": (),
-        "rest.extension.classes": (),
-        "penstock.rest.basic.auth.file": None,
     }
     return Guard(usual | named, ["", "worker.internal"])
 

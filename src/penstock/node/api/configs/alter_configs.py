@@ -1,0 +1,35 @@
+"""AlterConfigs, versions 0 to 2: sets all configs of resources at once; what is not named falls back to its default.
+
+The controller decides; what only this broker can judge of its own configs, it refuses before that (`own`).
+"""
+
+from collections.abc import Awaitable, Sequence
+
+from penstock.metadata.configs.effective import broker_text
+from penstock.node.api.commands import handed_on
+from penstock.node.api.configs.own import Change, is_own, with_own_answers
+from penstock.node.roles.broker import Broker
+from penstock.node.serving.handler import RequestContext
+from penstock.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+def alter_configs(
+    broker: Broker, context: RequestContext, request: AlterConfigsRequest
+) -> Awaitable[AlterConfigsResponse]:
+    if any(is_own(broker, resource) for resource in request.resources):
+        return with_own_answers(
+            broker, context, request, AlterConfigsResponse(), AlterConfigsResourceResponse, _changes
+        )
+    return handed_on(broker, context, request, AlterConfigsResponse)
+
+
+def _changes(broker: Broker, configs: Sequence[AlterableConfig]) -> list[Change]:
+    (_, set_here), *others = broker.config.layers
+    named = [Change(config.name, config.value or "", config.value) for config in configs]
+    kept = {change.name for change in named}
+    return named + [Change(name, "", broker_text(others, name)) for name in set_here if name not in kept]

@@ -1,0 +1,140 @@
+"""What only a broker can judge of its own configs, whichever API changes them: cordoned directories that it does not
+have (KIP-1066), listeners that do not go with those of its file (KIP-226), and keys, certificates and log-ins that a
+listener cannot use. It refuses that before the controller hears of it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from penstock.metadata.configs.broker_rules import LISTENERS_KEY, MAP_KEY, added_listeners, check_cordoned
+from penstock.metadata.configs.definitions import ConfigError
+from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS
+from penstock.metadata.resources import ResourceType
+from penstock.node.api.commands import audited, handed_on
+from penstock.node.roles.broker import Broker
+from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS
+from penstock.node.serving.handler import RequestContext
+from penstock.protocol.acls import CLUSTER_NAME
+from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.value import Value
+
+CORDONED: Final = "cordoned.log.dirs"
+ResponseT = TypeVar("ResponseT", bound=Any)
+Decide = Callable[[Any], None]
+"""Answers for a resource in place of the controller; KafkaError."""
+
+
+class Change(Value):
+    """Of a key of this broker: what is put there, nothing where something is taken away, and what it is then."""
+
+    name: str
+    given: str
+    then: str | None
+
+
+def is_own(broker: Broker, resource: Any) -> bool:
+    return bool(resource.resource_type == ResourceType.BROKER and resource.resource_name == str(broker.node_id))
+
+
+async def with_own_answers(
+    broker: Broker,
+    context: RequestContext,
+    request: Any,
+    own: ResponseT,
+    answer_class: Callable[..., Any],
+    changes_of: Callable[[Broker, Sequence[Any]], list[Change]],
+    decide: Callable[[Any], Decide | None] = lambda _: None,
+) -> ResponseT:
+    """The controller answers for what is not this broker's, and first in the answer. `own` is one without answers yet,
+    and `decide` says which resources this broker has to itself.
+    """
+    answers: dict[int, Any] = {}
+    for number, resource in enumerate(request.resources):
+        wrong = await _wrong_here(broker, context, resource, changes_of)
+        deciding = decide(resource)
+        if deciding is not None and wrong is None:
+            wrong = _refusal(deciding, resource)
+        if deciding is not None or wrong is not None:
+            answers[number] = answer = answer_class(
+                error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+            )
+            if wrong is not None:
+                answer.error_code, answer.error_message = wrong.code, wrong.message
+    others = [resource for number, resource in enumerate(request.resources) if number not in answers]
+    response: ResponseT = type(own)()
+    if others:
+        response = await handed_on(broker, context, request.replace(resources=others), type(own))
+    own.responses = list(answers.values())
+    ours = [resource for number, resource in enumerate(request.resources) if number in answers]
+    await audited(broker, context, request.replace(resources=ours), own)
+    response.responses += own.responses
+    return response
+
+
+def _refusal(decide: Decide, resource: Any) -> KafkaError | None:
+    try:
+        decide(resource)
+    except KafkaError as error:
+        return error
+    return None
+
+
+async def _wrong_here(
+    broker: Broker,
+    context: RequestContext,
+    resource: Any,
+    changes_of: Callable[[Broker, Sequence[Any]], list[Change]],
+) -> KafkaError | None:
+    """What speaks against a change of this broker's configs that only it can know, and tells who may change them."""
+    if not is_own(broker, resource) or not context.shows(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME):
+        return None
+    changes = changes_of(broker, resource.configs)
+    try:
+        for change in changes:
+            if change.name == CORDONED and change.given:
+                check_cordoned(tuple(items(change.given)), broker.config.log_dirs)
+    except ConfigError as error:
+        return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
+    try:
+        await _check_listeners(broker, {change.name: change.then for change in changes})
+    except ConfigError as error:
+        return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+    return None
+
+
+async def _check_listeners(broker: Broker, then: Mapping[str, str | None]) -> None:
+    """Raises ConfigError."""
+
+    def text(key: str) -> str | None:
+        return then[key] if key in then else broker.config.text(key)
+
+    asks_for_listeners = LISTENERS_KEY in then or MAP_KEY in then
+    added = added_listeners(broker.config, text) if asks_for_listeners else ()
+    _check_log_ins([one.name for one in added if one.security_protocol in WITH_SASL], text)
+    with_tls = [one.name for one in added if one.security_protocol in WITH_TLS]
+    if any("ssl." in key for key in then):
+        with_tls += broker.config.listeners_with_tls
+    await _check_keys(broker, with_tls, then)
+
+
+def _check_log_ins(listeners: list[str], text: Callable[[str], str | None]) -> None:
+    """ConfigError where nobody could log in on a listener that is added."""
+    if listeners:
+        from penstock.metadata.configs.sasl import sasl_of
+
+        for listener in listeners:
+            sasl_of(listener, text)
+
+
+async def _check_keys(broker: Broker, listeners: list[str], then: Mapping[str, str | None]) -> None:
+    """ConfigError where a listener with TLS could not use its keys; `then` is what settings change to."""
+    if listeners:
+        from penstock.node.api.configs.changed_keys import check_keys
+
+        layers = broker.config.layers
+        await asyncio.get_running_loop().run_in_executor(None, check_keys, layers, listeners, then)
+
+
+def items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",")]

@@ -1,0 +1,147 @@
+"""Who learns what a broker alone knows of its configs, when somebody changes them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from penstock.metadata.access_rules import AccessRules
+from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
+from penstock.metadata.resources import ResourceType
+from penstock.node.api.configs import alter_configs, incremental_alter_configs, own
+from penstock.node.quorum.standard_authorizer import StandardAuthorizer
+from penstock.node.serving.audit import Audit
+from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.session import Principal, Session
+from penstock.node.serving.slices import Slices
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import alter_configs as of_older
+from penstock.protocol.messages import incremental_alter_configs as of_newer
+from penstock.protocol.requests.api import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REFUSED = 31
+NEWER = (
+    incremental_alter_configs.incremental_alter_configs,
+    of_newer.IncrementalAlterConfigsRequest,
+    of_newer.AlterConfigsResource,
+    lambda name, value: of_newer.AlterableConfig(name=name, config_operation=0, value=value),
+)
+OLDER = (
+    alter_configs.alter_configs,
+    of_older.AlterConfigsRequest,
+    of_older.AlterConfigsResource,
+    lambda name, value: of_older.AlterableConfig(name=name, value=value),
+)
+both = pytest.mark.parametrize("api", [NEWER, OLDER], ids=["newer", "older"])
+
+
+async def answered(
+    monkeypatch: pytest.MonkeyPatch,
+    api: Any,
+    changes: Mapping[str, str],
+    *,
+    user: str = "root",
+    watches: bool = False,
+    static: Mapping[str, str] | None = None,
+    dynamic: Mapping[str, str] | None = None,
+) -> tuple[int, str | None]:
+    """The error of a broker's own configs; REFUSED is the controller's."""
+
+    async def controllers_answer(_: Any, __: Any, request: Any, response: Any) -> Any:
+        assert len(request.resources) == 1
+        answer = of_newer if response is of_newer.IncrementalAlterConfigsResponse else of_older
+        return response(responses=[answer.AlterConfigsResourceResponse(error_code=REFUSED, error_message=None)])
+
+    for module in (own, alter_configs, incremental_alter_configs):
+        monkeypatch.setattr(module, "handed_on", controllers_answer)
+    function, request, resource, change = api
+    rules = AccessRules(["User:root"])
+    authorizer = StandardAuthorizer(
+        ClusterImage(), rules, Audit(rules, lambda: 0.0, lambda *_: None, watches=watches), (), lambda: True
+    )
+    session = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", user))
+    context = RequestContext(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 1, "c", session, authorizer)
+    config = BrokerConfig.embedded(static)
+    config.apply_dynamic(broker=dynamic or {}, default={})
+    broker = SimpleNamespace(node_id=1, config=config, slices=Slices())
+    configs = [change(*row) for row in changes.items()]
+    asked = [resource(resource_type=ResourceType.BROKER, resource_name="1", configs=configs)]
+    answer = await function(cast("Any", broker), context, request(resources=asked))
+    (only,) = answer.responses
+    return only.error_code, only.error_message
+
+
+@both
+@pytest.mark.parametrize(
+    ("user", "watches", "looks"), [("eve", False, False), ("eve", True, True), ("root", False, True)]
+)
+async def test_files_are_looked_at_for_who_may_change_configs(
+    monkeypatch: pytest.MonkeyPatch, api: Any, user: str, watches: bool, looks: bool
+) -> None:
+    looked: list[object] = []
+
+    async def check_keys(*asked: object) -> None:
+        looked.append(asked)
+
+    monkeypatch.setattr(own, "_check_keys", check_keys)
+    change = {"ssl.keystore.location": "/etc/shadow"}
+    assert (await answered(monkeypatch, api, change, user=user, watches=watches))[0] == REFUSED
+    assert bool(looked) is looks
+
+
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT,SAFE:SASL_SSL,CERTIFIED:SSL"
+OWN = "PLAINTEXT://127.0.0.1:9092"
+CERTIFIED = {"listeners": "CERTIFIED://127.0.0.1:9092", "listener.security.protocol.map": PROTOCOLS}
+
+
+@both
+@pytest.mark.parametrize(
+    ("changes", "static", "code", "reason"),
+    [
+        ({"cordoned.log.dirs": "/nowhere"}, {}, ErrorCode.INVALID_CONFIG, "/nowhere"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:1"}, {}, ErrorCode.INVALID_REQUEST, "only with a restart"),
+        (
+            {"listeners": f"{OWN},SAFE://127.0.0.1:1", "listener.security.protocol.map": PROTOCOLS},
+            {},
+            ErrorCode.INVALID_REQUEST,
+            "what can be served on SAFE",
+        ),
+        (
+            {"listeners": f"{OWN},CERTIFIED://127.0.0.1:1", "listener.security.protocol.map": PROTOCOLS},
+            {},
+            ErrorCode.INVALID_REQUEST,
+            "what the listener CERTIFIED can use",
+        ),
+        ({"ssl.keystore.location": "/nowhere"}, CERTIFIED, ErrorCode.INVALID_REQUEST, "No such file"),
+        ({"log.cleaner.threads": "2"}, CERTIFIED, REFUSED, None),
+    ],
+)
+async def test_what_only_the_broker_knows_is_refused_whichever_api_asks(
+    monkeypatch: pytest.MonkeyPatch,
+    api: Any,
+    changes: Mapping[str, str],
+    static: Mapping[str, str],
+    code: int,
+    reason: str | None,
+) -> None:
+    found, message = await answered(monkeypatch, api, changes, static=static)
+    assert found == code
+    assert message is None if reason is None else reason in (message or "")
+
+
+@pytest.mark.parametrize(("api", "code"), [(NEWER, REFUSED), (OLDER, ErrorCode.INVALID_REQUEST)])
+async def test_what_a_replacement_takes_away_without_naming_it_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, api: Any, code: int
+) -> None:
+    """The key of a listener with TLS, which has no other."""
+    set_before = {"listener.name.certified.ssl.keystore.location": "/etc/penstock/broker.pem"}
+    change = {"log.cleaner.threads": "2"}
+    found, message = await answered(monkeypatch, api, change, static=CERTIFIED, dynamic=set_before)
+    assert found == code
+    assert message is None or "ssl.keystore.location is missing" in message
