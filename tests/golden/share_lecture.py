@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from penstock.protocol.errors import KafkaError
 from penstock.sharing.acquiring import Demand, Fetched
 from penstock.sharing.in_flight import RecordState, Run
-from penstock.sharing.share_partition import (
+from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.values import (
     ACCEPT,
     GAP,
     NOT_WRITTEN,
@@ -14,7 +15,6 @@ from penstock.sharing.share_partition import (
     RELEASE,
     RENEW,
     Acknowledgement,
-    SharePartition,
     ShareSettings,
     StateBatch,
     Write,

@@ -27,29 +27,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from itertools import groupby
-from typing import Final
 
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.value import Value
 from penstock.sharing.acquiring import Acquired, Acquisition, Demand, Fetched, without
 from penstock.sharing.in_flight import SETTLED, Batch, InFlight, RecordState, Run
-
-GAP: Final = 0
-ACCEPT: Final = 1
-RELEASE: Final = 2
-REJECT: Final = 3
-RENEW: Final = 4
-
-STATE_AFTER: Final = {
-    GAP: RecordState.ARCHIVED,
-    ACCEPT: RecordState.ACKNOWLEDGED,
-    RELEASE: RecordState.AVAILABLE,
-    REJECT: RecordState.ARCHIVED,
-}
-NOT_WRITTEN: Final = -1
-"""The beginning of a share partition of which nothing is written down yet."""
-NEVER_MS: Final = 1 << 63
+from penstock.sharing.values import (
+    NEVER_MS,
+    NOT_WRITTEN,
+    RENEW,
+    STATE_AFTER,
+    Acknowledgement,
+    ShareSettings,
+    StateBatch,
+    Write,
+    Written,
+    adjoining,
+    same_types,
+)
 
 
 class Status(Enum):
@@ -58,49 +52,6 @@ class Status(Enum):
     ACTIVE = "active"
     FAILED = "failed"
     FENCED = "fenced"
-
-
-class ShareSettings(Value):
-    """A group's: how long a record is locked, how often it is delivered, how many are between beginning and end."""
-
-    record_lock_duration_ms: int = 30_000
-    delivery_count_limit: int = 5
-    partition_max_record_locks: int = 2_000
-    renew_acknowledge_enable: bool = True
-
-
-class StateBatch(Value):
-    """As it is written down: records `first` to `last` (inclusive), how often they were delivered."""
-
-    first: int
-    last: int
-    state: RecordState
-    delivery_count: int
-
-
-class Write(Value):
-    """To be written down by the share coordinator; then report `written(write_id, …)`."""
-
-    write_id: int
-    start_offset: int
-    delivery_complete_count: int
-    batches: Sequence[StateBatch]
-
-
-class Acknowledgement(Value):
-    """Of records `first` to `last` (inclusive): one type for all, or one for each."""
-
-    first: int
-    last: int
-    types: Sequence[int]
-
-
-class Written(Value):
-    """What a share coordinator has of a partition."""
-
-    start_offset: int
-    state_epoch: int
-    batches: Sequence[StateBatch] = ()
 
 
 class SharePartition:
@@ -230,7 +181,7 @@ class SharePartition:
             for it in acknowledgements:
                 if it.last >= self.start_offset:
                     self._check_in_flight(it)
-                    for kind, first, last in _same_types(it, self.start_offset):
+                    for kind, first, last in same_types(it, self.start_offset):
                         self._check_renewal(kind)
                         for run in self.flight.cut(first, last):
                             self._check_owner(member, run, now_ms)
@@ -335,7 +286,7 @@ class SharePartition:
             return None
         self._writes += 1
         batches = [
-            StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count) for same in _adjoining(runs)
+            StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count) for same in adjoining(runs)
         ]
         self._under_way[self._writes] = batches
         return Write(self._writes, self.start_offset, self.delivery_complete_count, batches)
@@ -397,33 +348,3 @@ class SharePartition:
         for run in self.flight.begin_at(offset):
             if run.state.is_terminal:
                 self.delivery_complete_count -= len(run)
-
-
-def _same_types(it: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, int]]:
-    """(type, first, last) of neighbours with the same type, from the beginning of the partition on."""
-    if len(it.types) == 1:
-        return [(it.types[0], max(it.first, start_offset), it.last)]
-    found, first = [], it.first
-    for kind, same in groupby(it.types):
-        behind = first + len(list(same))
-        if behind > start_offset:
-            found.append((kind, max(first, start_offset), behind - 1))
-        first = behind
-    return found
-
-
-def _adjoining(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that follow each other without a hole and are in the same state, together."""
-    found: list[list[Run]] = []
-    for run in runs:
-        before = found[-1][-1] if found else None
-        if (
-            before is not None
-            and before.last + 1 == run.first
-            and before.state is run.state
-            and before.delivery_count == run.delivery_count
-        ):
-            found[-1].append(run)
-        else:
-            found.append([run])
-    return found

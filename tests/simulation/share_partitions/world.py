@@ -20,14 +20,14 @@ from random import Random
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Demand, Fetched
 from penstock.sharing.in_flight import RecordState, Span
-from penstock.sharing.share_partition import (
+from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.values import (
     ACCEPT,
     GAP,
     REJECT,
     RELEASE,
     RENEW,
     Acknowledgement,
-    SharePartition,
     ShareSettings,
     StateBatch,
     Write,

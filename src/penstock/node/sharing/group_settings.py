@@ -8,7 +8,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.protocol.value import Value
-from penstock.sharing.share_partition import ShareSettings
+from penstock.sharing.values import ShareSettings
 
 NOTHING: Final[dict[str, str]] = {}
 

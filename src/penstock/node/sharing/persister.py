@@ -34,7 +34,7 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, 
 from penstock.protocol.value import Value
 from penstock.sharing.in_flight import RecordState
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.share_partition import StateBatch, Write, Written
+from penstock.sharing.values import StateBatch, Write, Written
 
 SHARE_KEYS: Final = 2
 """As FindCoordinator counts the types."""

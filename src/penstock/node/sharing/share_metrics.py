@@ -11,7 +11,7 @@ from penstock.node.metrics.distribution import Durations
 from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Registry
 from penstock.node.sharing.shared import Shared
 from penstock.sharing.sessions import ShareSessions
-from penstock.sharing.share_partition import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acknowledgement
+from penstock.sharing.values import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acknowledgement
 
 ACK_TYPES: Final = {GAP: "Gap", ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
 OF_PARTITION: Final = ("group", "topic", "partition")

@@ -15,7 +15,8 @@ from penstock.replication.waits import NEVER, Wait, Waits
 from penstock.sharing.acquiring import Acquired, Demand, Fetched
 from penstock.sharing.in_flight import Span
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.share_partition import NEVER_MS, SharePartition, ShareSettings, Status
+from penstock.sharing.share_partition import SharePartition, Status
+from penstock.sharing.values import NEVER_MS, ShareSettings
 
 LAST_OFFSET = NEVER - 1
 

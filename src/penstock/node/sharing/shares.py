@@ -25,7 +25,8 @@ from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
-from penstock.sharing.share_partition import NOT_WRITTEN, Acknowledgement, Status, Write, Written
+from penstock.sharing.share_partition import Status
+from penstock.sharing.values import NOT_WRITTEN, Acknowledgement, Write, Written
 
 if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition

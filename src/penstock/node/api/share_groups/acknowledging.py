@@ -17,7 +17,7 @@ from penstock.node.serving.slices import Pace, Slices
 from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.sessions import SessionKey, TopicPartition
-from penstock.sharing.share_partition import RENEW, Acknowledgement
+from penstock.sharing.values import RENEW, Acknowledgement
 
 T = TypeVar("T")
 RENEWALS_SINCE: Final = 2
