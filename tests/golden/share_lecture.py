@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from penstock.protocol.errors import KafkaError
 from penstock.sharing.acquiring import Demand, Fetched
-from penstock.sharing.in_flight import RecordState, Run
+from penstock.sharing.in_flight import SETTLED, RecordState, Run
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
     ACCEPT,
@@ -35,6 +35,10 @@ def shown(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+def delays(options: dict[str, str]) -> list[int]:
+    return [int(delay) for delay in options["delays"].split(",")] if "delays" in options else []
+
+
 class ShareLecture:
     """`at` sets the clock; members are words that no command is."""
 
@@ -62,13 +66,15 @@ class ShareLecture:
             int(options.get("limit", 5)),
             int(options.get("locks", 2_000)),
             options.get("renew") != "no",
+            int(options.get("backoff", 0)),
+            int(options.get("longest", 60_000)),
         )
         self.partition = SharePartition(settings)
         self.partition.load()
         start, *batches = words
         written = [
-            StateBatch(*span(records), RecordState[state.upper()], int(count))
-            for records, state, count in (batch.split(":") for batch in batches)
+            StateBatch(*span(records), RecordState[state.upper()], int(count), *map(int, held))
+            for records, state, count, *held in (batch.split(":") for batch in batches)
         ]
         begins = NOT_WRITTEN if start == "new" else int(start)
         try:
@@ -88,8 +94,9 @@ class ShareLecture:
     @staticmethod
     def _run(run: Run) -> str:
         owner = f"({run.member})" if run.member else ""
-        return f"{shown(run.first, run.last)}={run.state.name.lower()}{owner}*{run.delivery_count}" + (
-            "?" if run.writing else ""
+        held = f"<{run.held_until_ms}" if run.held_until_ms else ""
+        return f"{shown(run.first, run.last)}={run.state.name.lower()}{owner}*{run.delivery_count}{held}" + (
+            "?" if run.writing > SETTLED else ""
         )
 
     def _at(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
@@ -123,7 +130,9 @@ class ShareLecture:
             yield "nothing to write"
             return
         batches = " ".join(
-            f"{shown(it.first, it.last)}={it.state.name.lower()}*{it.delivery_count}" for it in write.batches
+            f"{shown(it.first, it.last)}={it.state.name.lower()}*{it.delivery_count}"
+            + (f"<{it.held_until_ms}" if it.held_until_ms else "")
+            for it in write.batches
         )
         yield f"write {write.write_id} from {write.start_offset}, {write.delivery_complete_count} finished: {batches}"
 
@@ -134,12 +143,13 @@ class ShareLecture:
         if what == "takes":
             yield self._takes(member, records, options)
         elif what == "leaves":
-            yield from self._told(self.partition.release(member))
+            yield from self._told(self.partition.release(member, self.now_ms))
         elif what == "says":
-            given = [Acknowledgement(*span(it), [int(kind) for kind in options["types"].split(",")]) for it in records]
+            types = [int(kind) for kind in options["types"].split(",")]
+            given = [Acknowledgement(*span(it), types, delays(options)) for it in records]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
         else:
-            given = [Acknowledgement(*span(it), [TYPES[what]]) for it in records]
+            given = [Acknowledgement(*span(it), [TYPES[what]], delays(options)) for it in records]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
 
     def _takes(self, member: str, records: list[str], options: dict[str, str]) -> str:

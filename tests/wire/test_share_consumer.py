@@ -89,3 +89,21 @@ async def test_released_records_come_again_and_others_do_not(address: str, topic
             assert (record.value, record.delivery_count) == (b"0", count)
         assert set((await consumer.commit_sync()).values()) == {None}
         assert await consumer.poll(300) == []
+
+
+async def test_what_is_released_for_later_comes_later(address: str, topic: str) -> None:
+    """The first is due in a day, and the one behind it in a moment."""
+    await jobs(address, topic, 2)
+    delays_ms: dict[bytes | None, int] = {b"0": 86_400_000, b"1": 50}
+    seen: list[tuple[bytes | None, int]] = []
+    async with member(address, topic, "explicit") as consumer:
+        await consumer.subscribe([topic])
+        while len(seen) < 3:
+            for record in await polled(consumer):
+                seen.append((record.value, record.delivery_count))
+                if record.delivery_count == 1:
+                    consumer.acknowledge(record, AcknowledgeType.RELEASE, delay_ms=delays_ms[record.value])
+                else:
+                    consumer.acknowledge(record)
+        assert sorted(seen) == [(b"0", 1), (b"1", 1), (b"1", 2)]
+        assert await consumer.poll(100) == []

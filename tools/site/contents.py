@@ -13,8 +13,9 @@ CONTENTS: Final = {
     "Do": [
         "docs/running.md", "docs/clusters.md", "docs/leadership.md", "docs/disks.md", "docs/recovery.md",
         "docs/metrics.md", "docs/console.md", "docs/security.md", "docs/migration.md", "docs/quotas.md",
-        "docs/policies.md", "docs/rebalances.md", "docs/delayed.md", "docs/testing.md", "docs/client.md",
-        "docs/transactions.md", "docs/work.md", "docs/connect.md", "docs/spark.md", "docs/pipelines.md",
+        "docs/policies.md", "docs/rebalances.md", "docs/delayed.md", "docs/share-groups.md", "docs/testing.md",
+        "docs/client.md", "docs/transactions.md", "docs/work.md", "docs/connect.md", "docs/spark.md",
+        "docs/pipelines.md",
     ],
     "Look up": [
         "docs/cli.md", "docs/scripts.md", "docs/configuration.md", "docs/protocol.md", "docs/compatibility.md",

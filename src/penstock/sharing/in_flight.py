@@ -18,6 +18,8 @@ Span = tuple[int, int]
 NO_MEMBER: Final = ""
 SETTLED: Final = 0
 """Of a run: nothing of it is being written down."""
+HELD: Final = -1
+"""Of a run that is AVAILABLE: nothing of it is being written down, and nobody gets it yet."""
 
 
 class RecordState(IntEnum):
@@ -39,7 +41,7 @@ class Run:
     """Records `first` to `last` (inclusive).
 
     While the write with the number `writing` is on its way, the run was acquired by `member`, is not any more, and is
-    that again if the write fails.
+    that again if the write fails. What comes back goes out again at `held_until_ms`.
     """
 
     first: int
@@ -49,6 +51,7 @@ class Run:
     member: str = NO_MEMBER
     locked_until_ms: int = 0
     writing: int = SETTLED
+    held_until_ms: int = 0
 
     def __len__(self) -> int:
         return self.last - self.first + 1

@@ -13,6 +13,8 @@ What a member does holds once the share coordinator has it: until `written` come
 the write failed the member has it again, unless its lock ran out meanwhile. A lock that runs out is over even if that
 cannot be written. The beginning moves over what is finished.
 
+What comes back is held until its delay is over, which is written with it: nobody gets it before `expire` says so.
+
 | state of the partition | becomes      | by                             |
 | ---------------------- | ------------ | ------------------------------ |
 | EMPTY                  | INITIALIZING | `load`                         |
@@ -30,8 +32,10 @@ from enum import Enum
 
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Acquired, Acquisition, Demand, Fetched, without
-from penstock.sharing.in_flight import SETTLED, Batch, InFlight, RecordState, Run
+from penstock.sharing.in_flight import HELD, SETTLED, Batch, InFlight, RecordState, Run
 from penstock.sharing.values import (
+    AS_THE_GROUP,
+    LONGEST_DELAY_MS,
     NEVER_MS,
     NOT_WRITTEN,
     RENEW,
@@ -81,7 +85,7 @@ class SharePartition:
         assert self.status is Status.EMPTY
         self.status = Status.INITIALIZING
 
-    def loaded(self, written: Written, begins_at: int) -> None:
+    def loaded(self, written: Written, begins_at: int, now_ms: int = 0) -> None:
         """Go on from what is written down; at `begins_at` if there is nothing. ValueError if it makes no sense."""
         start = begins_at if written.start_offset == NOT_WRITTEN else written.start_offset
         self.start_offset = self.next_offset = self._first_available = start
@@ -95,6 +99,7 @@ class SharePartition:
             # Kafka writes ARCHIVING down of what is to become a dead letter; here there are none, and it is finished.
             state = RecordState.ARCHIVED if it.state is RecordState.ARCHIVING else it.state
             run = Run(it.first, it.last, state, it.delivery_count)
+            self._hold(run, min(it.held_until_ms, now_ms + LONGEST_DELAY_MS), now_ms)
             self.flight.add(Batch([run]))
             self.next_offset = it.last + 1
             if state.is_terminal:
@@ -181,14 +186,14 @@ class SharePartition:
             for it in acknowledgements:
                 if it.last >= self.start_offset:
                     self._check_in_flight(it)
-                    for kind, first, last in same_types(it, self.start_offset):
+                    for kind, delay_ms, first, last in same_types(it, self.start_offset):
                         self._check_renewal(kind)
                         for run in self.flight.cut(first, last):
                             self._check_owner(member, run, now_ms)
                             if kind == RENEW:
                                 renewed.append(run)
                             else:
-                                self._give_back(run, STATE_AFTER[kind], changed)
+                                self._give_back(run, STATE_AFTER[kind], changed, now_ms, delay_ms)
         except KafkaError:
             for run in self.flight.runs():
                 if run.writing == self._writes + 1:
@@ -221,18 +226,28 @@ class SharePartition:
             return
         raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"record {run.first} {reason}")
 
-    def release(self, member: str) -> Write | None:
+    def release(self, member: str, now_ms: int) -> Write | None:
         """The member has gone, or ended its session: all that it has is free, once that is written."""
         changed: list[Run] = []
         for run in self.flight.runs():
             if run.state is RecordState.ACQUIRED and run.member == member:
-                self._give_back(run, RecordState.AVAILABLE, changed)
+                self._give_back(run, RecordState.AVAILABLE, changed, now_ms)
         return self._write(changed)
 
-    def _give_back(self, run: Run, state: RecordState, changed: list[Run]) -> None:
+    def _give_back(
+        self, run: Run, state: RecordState, changed: list[Run], now_ms: int, delay_ms: int = AS_THE_GROUP
+    ) -> None:
         self._become(run, self._after_delivery(run, state))
+        if run.state is RecordState.AVAILABLE:
+            run.held_until_ms = self._held_until_ms(run, now_ms, delay_ms)
         run.writing = self._writes + 1
         changed.append(run)
+
+    def _held_until_ms(self, run: Run, now_ms: int, delay_ms: int = AS_THE_GROUP) -> int:
+        """0 where it may go out again at once."""
+        if delay_ms == AS_THE_GROUP:
+            delay_ms = self.settings.backoff_ms(run.delivery_count)
+        return now_ms + delay_ms if delay_ms else 0
 
     def _after_delivery(self, run: Run, state: RecordState) -> RecordState:
         """A record that was delivered as often as it may be is archived instead of delivered again."""
@@ -247,28 +262,41 @@ class SharePartition:
         return self._next_expiry_ms
 
     def expire(self, now_ms: int) -> Write | None:
-        """Take back what was locked until now. What is being written is decided when that is over."""
+        """Take back what was locked until now, and let go what was held. What is being written is decided when that is
+        over.
+        """
         freed: list[Run] = []
         self._next_expiry_ms = NEVER_MS
         for run in self.flight.runs():
+            if run.writing == HELD:
+                self._hold(run, run.held_until_ms, now_ms)
             if run.state is not RecordState.ACQUIRED:
                 continue
             if run.locked_until_ms <= now_ms:
-                self._free(run)
+                self._free(run, now_ms)
                 freed.append(run)
             else:
                 self._is_locked_until(run.locked_until_ms)
         return self._write(freed)
 
+    def _hold(self, run: Run, until_ms: int, now_ms: int) -> None:
+        """Until then, if it is AVAILABLE and not being written."""
+        if run.state is RecordState.AVAILABLE and run.writing <= SETTLED:
+            run.writing, run.held_until_ms = (HELD, until_ms) if until_ms > now_ms else (SETTLED, 0)
+            if run.held_until_ms:
+                self._is_locked_until(until_ms)
+            else:
+                self._may_be_available(run.first)
+
     def _is_locked_until(self, until_ms: int) -> None:
         """The clock may have been set back, so that a lock that began later ends earlier."""
         self._next_expiry_ms = min(self._next_expiry_ms, until_ms)
 
-    def _free(self, run: Run) -> None:
+    def _free(self, run: Run, now_ms: int) -> None:
         """The lock is over."""
         self._become(run, self._after_delivery(run, RecordState.AVAILABLE))
         run.unlock()
-        self._may_be_available(run.first)
+        self._hold(run, self._held_until_ms(run, now_ms), now_ms)
 
     # what the log does
 
@@ -286,7 +314,8 @@ class SharePartition:
             return None
         self._writes += 1
         batches = [
-            StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count) for same in adjoining(runs)
+            StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count, same[0].held_until_ms)
+            for same in adjoining(runs)
         ]
         self._under_way[self._writes] = batches
         return Write(self._writes, self.start_offset, self.delivery_complete_count, batches)
@@ -302,23 +331,22 @@ class SharePartition:
             for run in self.flight.cut(batch.first, batch.last):
                 if run.writing == write_id:
                     if is_written:
-                        self._settle(run)
+                        self._settle(run, now_ms)
                     else:
                         self._take_back(run, now_ms)
         self._advance()
 
-    def _settle(self, run: Run) -> None:
+    def _settle(self, run: Run, now_ms: int) -> None:
         run.writing = SETTLED
         run.unlock()
-        if run.state is RecordState.AVAILABLE:
-            self._may_be_available(run.first)
+        self._hold(run, run.held_until_ms, now_ms)
 
     def _take_back(self, run: Run, now_ms: int) -> None:
         """The member has it still, if its lock lasts."""
-        run.writing = SETTLED
+        run.writing, run.held_until_ms = SETTLED, 0
         self._become(run, RecordState.ACQUIRED)
         if run.locked_until_ms <= now_ms:
-            self._free(run)
+            self._free(run, now_ms)
         else:
             self._is_locked_until(run.locked_until_ms)
 

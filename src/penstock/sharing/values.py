@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Final
 
 from penstock.protocol.value import Value
@@ -24,24 +24,43 @@ STATE_AFTER: Final = {
 NOT_WRITTEN: Final = -1
 """The beginning of a share partition of which nothing is written down yet."""
 NEVER_MS: Final = 1 << 63
+LONGEST_DELAY_MS: Final = 86_400_000
+"""Until a record that came back goes out again: a day."""
+MOST_DOUBLED: Final = 27
+"""A millisecond is more than a day then."""
+AS_THE_GROUP: Final = -1
+"""A delay that is the group's."""
+ALL_AS_THE_GROUP: Final = (AS_THE_GROUP,)
 
 
 class ShareSettings(Value):
-    """A group's: how long a record is locked, how often it is delivered, how many are between beginning and end."""
+    """A group's: how long a record is locked, how often it is delivered, how many are between beginning and end; how
+    long it waits before it is delivered again, twice as long each time.
+    """
 
     record_lock_duration_ms: int = 30_000
     delivery_count_limit: int = 5
     partition_max_record_locks: int = 2_000
     renew_acknowledge_enable: bool = True
+    retry_backoff_ms: int = 0
+    retry_backoff_max_ms: int = 0
+
+    def backoff_ms(self, delivery_count: int) -> int:
+        """Between that delivery and the next one."""
+        doubled = min(max(delivery_count - 1, 0), MOST_DOUBLED)
+        return min(self.retry_backoff_ms << doubled, self.retry_backoff_max_ms)
 
 
 class StateBatch(Value):
-    """As it is written down: records `first` to `last` (inclusive), how often they were delivered."""
+    """As it is written down: records `first` to `last` (inclusive), how often they were delivered, and before when they
+    are not delivered again.
+    """
 
     first: int
     last: int
     state: RecordState
     delivery_count: int
+    held_until_ms: int = 0
 
 
 class Write(Value):
@@ -54,11 +73,14 @@ class Write(Value):
 
 
 class Acknowledgement(Value):
-    """Of records `first` to `last` (inclusive): one type for all, or one for each."""
+    """Of records `first` to `last` (inclusive): one type for all, or one for each. So are the delays of those that are
+    released, `AS_THE_GROUP` among them; without any all are.
+    """
 
     first: int
     last: int
     types: Sequence[int]
+    delays_ms: Sequence[int] = ()
 
 
 class Written(Value):
@@ -69,15 +91,18 @@ class Written(Value):
     batches: Sequence[StateBatch] = ()
 
 
-def same_types(it: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, int]]:
-    """(type, first, last) of neighbours with the same type, from the beginning of the partition on."""
-    if len(it.types) == 1:
-        return [(it.types[0], max(it.first, start_offset), it.last)]
+def same_types(it: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, int, int]]:
+    """(type, delay, first, last) of neighbours with the same type and delay, from the beginning of the partition on."""
+    types, delays = it.types, it.delays_ms or ALL_AS_THE_GROUP
+    if len(types) == len(delays) == 1:
+        return [(types[0], delays[0], max(it.first, start_offset), it.last)]
+    count = it.last - it.first + 1
+    each = zip(*(them if len(them) > 1 else repeat(them[0], count) for them in (types, delays)), strict=True)
     found, first = [], it.first
-    for kind, same in groupby(it.types):
+    for (kind, delay_ms), same in groupby(each):
         behind = first + len(list(same))
         if behind > start_offset:
-            found.append((kind, max(first, start_offset), behind - 1))
+            found.append((kind, delay_ms, max(first, start_offset), behind - 1))
         first = behind
     return found
 
@@ -92,6 +117,7 @@ def adjoining(runs: Sequence[Run]) -> list[list[Run]]:
             and before.last + 1 == run.first
             and before.state is run.state
             and before.delivery_count == run.delivery_count
+            and before.held_until_ms == run.held_until_ms
         ):
             found[-1].append(run)
         else:

@@ -7,6 +7,7 @@ What must hold, whatever happens:
 * what a member is told of earlier deliveries is what the leader, or the share coordinator, knew of; none is told of
   more than the limit;
 * nothing is acknowledged that the member did not have;
+* a record that came back is not given away before its delay is over, also by the next leader, as far as it was written;
 * when all is well again, each record of the log is accepted, given up by a member, or was delivered as often as it may.
 """
 
@@ -23,6 +24,7 @@ from penstock.sharing.in_flight import RecordState, Span
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
     ACCEPT,
+    AS_THE_GROUP,
     GAP,
     REJECT,
     RELEASE,
@@ -40,6 +42,9 @@ HEALING_MS = 400_000
 MEMBERS = ("ann", "bob", "cid")
 
 
+NOTHING = (0, RecordState.AVAILABLE, 0)
+
+
 class InvariantError(AssertionError):
     pass
 
@@ -50,11 +55,15 @@ class Store:
     def __init__(self) -> None:
         self.leader_epoch = 0
         self.start_offset = 0
-        self.records: dict[int, tuple[int, RecordState]] = {}
+        self.records: dict[int, tuple[int, RecordState, int]] = {}
+        """How often it was delivered, and until when it is held."""
 
     def read(self, leader_epoch: int) -> Written:
         self.leader_epoch = leader_epoch
-        batches = [StateBatch(offset, offset, state, count) for offset, (count, state) in sorted(self.records.items())]
+        batches = [
+            StateBatch(offset, offset, state, count, held)
+            for offset, (count, state, held) in sorted(self.records.items())
+        ]
         return Written(self.start_offset, 0, [it for it in batches if it.first >= self.start_offset])
 
     def write(self, leader_epoch: int, write: Write) -> bool:
@@ -63,7 +72,9 @@ class Store:
         self.start_offset = max(self.start_offset, write.start_offset)
         for batch in write.batches:
             for offset in range(batch.first, batch.last + 1):
-                self.records[offset] = (batch.delivery_count, batch.state)
+                self.records[offset] = max(
+                    (batch.delivery_count, batch.state, batch.held_until_ms), self.records.get(offset, NOTHING)
+                )
         self.records = {offset: it for offset, it in self.records.items() if offset >= self.start_offset}
         return True
 
@@ -71,11 +82,15 @@ class Store:
 class Leader:
     """One term. `clock_ms` is how far its clock is ahead of the world's."""
 
-    def __init__(self, epoch: int, partition: SharePartition, known: dict[int, int]) -> None:
+    def __init__(
+        self, epoch: int, partition: SharePartition, known: dict[int, int], held_until_ms: dict[int, int]
+    ) -> None:
         self.epoch = epoch
         self.partition = partition
         self.counts = known
         """How often each record was delivered, as far as this leader can know."""
+        self.held_until_ms = held_until_ms
+        """Before when a record that came back may not go out again, by the leader's clock."""
         self.holders: dict[int, tuple[str, int]] = {}
         """Who has which record, until when by the leader's clock."""
         self.clock_ms = 0
@@ -93,7 +108,13 @@ class World:
         self.log_start = 0
         self.log_end = 0
         self.store = Store()
-        self.settings = ShareSettings(LOCK_MS, self.random.choice([2, 3, 5]), self.random.choice([20, 60]))
+        self.settings = ShareSettings(
+            LOCK_MS,
+            self.random.choice([2, 3, 5]),
+            self.random.choice([20, 60]),
+            retry_backoff_ms=self.random.choice([0, 0, 50, 700]),
+            retry_backoff_max_ms=self.random.choice([400, 5_000]),
+        )
         self.accepted: set[int] = set()
         """Acknowledged, and the member has the answer."""
         self.finished: set[int] = set()
@@ -117,6 +138,7 @@ class World:
         while self.events and self.events[0][0] <= end_ms and not is_over():
             self.now_ms, _, call = heappop(self.events)
             call()
+            self.let_go()
             self.check_partition()
 
     # the leader
@@ -126,12 +148,13 @@ class World:
         self.leaders += 1
         partition = SharePartition(self.settings)
         partition.load()
-        known = {offset: count for offset, (count, _) in self.store.records.items()}
-        partition.loaded(self.store.read(self.leaders), 0)
+        known = {offset: count for offset, (count, _, _) in self.store.records.items()}
+        held = {offset: until_ms for offset, (_, _, until_ms) in self.store.records.items()}
+        partition.loaded(self.store.read(self.leaders), 0, self.now_ms)
         if self.log_start > partition.start_offset:
             partition.log_begins_at(self.log_start)
         self.note(f"leader {self.leaders} begins at {partition.start_offset}")
-        return Leader(self.leaders, partition, known)
+        return Leader(self.leaders, partition, known, held)
 
     def change_leader(self) -> None:
         self.leader.partition.fence()
@@ -151,6 +174,7 @@ class World:
         for offset, (_, until_ms) in list(leader.holders.items()):
             if until_ms <= now_ms:
                 del leader.holders[offset]
+                self.came_back(offset, now_ms)
         if write is not None:
             self.send(write, lambda done: None)
 
@@ -205,6 +229,9 @@ class World:
         before = leader.counts.get(record, 0)
         if count != before + 1:
             raise InvariantError(f"record {record} is delivered for the {before + 1}th time, {member} hears of {count}")
+        self.let_go()
+        if record in leader.held_until_ms:
+            raise InvariantError(f"record {record} comes before {leader.held_until_ms[record]}, its delay")
         if count > self.settings.delivery_count_limit:
             raise InvariantError(f"record {record} is delivered {count} times")
         leader.counts[record] = count
@@ -230,9 +257,11 @@ class World:
                 spans.append((record, record))
         kinds = [ACCEPT] if self.calm else [ACCEPT, ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, GAP]
         kind = self.random.choice(kinds)
-        self.acknowledge(member, [Acknowledgement(first, last, [kind]) for first, last in spans], kind)
+        delay_ms = self.random.choice([AS_THE_GROUP, AS_THE_GROUP, 0, 300, 2_000])
+        given = [Acknowledgement(first, last, [kind], [delay_ms]) for first, last in spans]
+        self.acknowledge(member, given, kind, delay_ms)
 
-    def acknowledge(self, member: str, given: list[Acknowledgement], kind: int) -> None:
+    def acknowledge(self, member: str, given: list[Acknowledgement], kind: int, delay_ms: int) -> None:
         leader, now_ms = self.leader, self.clock_ms
         records = [record for it in given for record in range(it.first, it.last + 1)]
         begin = leader.partition.start_offset
@@ -255,6 +284,9 @@ class World:
             return
         self.held[member] = [record for record in self.held[member] if record not in records]
         until = {record: leader.holders.pop(record) for record in known}
+        if kind == RELEASE:
+            for record in known:
+                self.came_back(record, now_ms, delay_ms)
         if write is not None:
             self.send(write, partial(self.told, leader, kind, until))
 
@@ -267,19 +299,40 @@ class World:
         if not is_written:
             now_ms, start_offset = self.now_ms + leader.clock_ms, leader.partition.start_offset
             for record, holder in until.items():
+                leader.held_until_ms.pop(record, None)
                 if holder[1] > now_ms and record >= start_offset:
                     leader.holders[record] = holder
+                else:
+                    self.came_back(record, now_ms, leader=leader)
 
     def leave(self, member: str) -> None:
         leader = self.leader
-        write = leader.partition.release(member)
+        write = leader.partition.release(member, self.clock_ms)
         mine = [record for record, holder in leader.holders.items() if holder[0] == member]
         self.note(f"{member} leaves: {write}")
         self.held[member].clear()
         for record in mine:
-            del leader.holders[record]
+            self.came_back(record, self.clock_ms)
+        until = {record: leader.holders.pop(record) for record in mine}
         if write is not None:
-            self.send(write, lambda done: None)
+            self.send(write, partial(self.told, leader, RELEASE, until))
+
+    def let_go(self) -> None:
+        """A delay is over once its time has come, though the clock may be set back later."""
+        held, now_ms = self.leader.held_until_ms, self.clock_ms
+        for record in [record for record, until_ms in held.items() if until_ms <= now_ms]:
+            del held[record]
+
+    def came_back(
+        self, record: int, now_ms: int, delay_ms: int = AS_THE_GROUP, *, leader: Leader | None = None
+    ) -> None:
+        """It was released, or its lock ran out: from now on it has to wait."""
+        leader = leader or self.leader
+        if delay_ms == AS_THE_GROUP:
+            settings = self.settings
+            doubled = settings.retry_backoff_ms * 2 ** (leader.counts.get(record, 1) - 1)
+            delay_ms = min(doubled, settings.retry_backoff_max_ms)
+        leader.held_until_ms[record] = now_ms + delay_ms
 
     # the log
 

@@ -13,6 +13,8 @@ GAP: Final = 0
 MOST_NAMED: Final = 10
 """So many offsets with one type are named one by one, in a batch with others; more of them have a batch of their own.
 """
+AS_THE_GROUP: Final = -1
+"""A delay that is the group's."""
 
 Place = tuple[UUID, int]
 """A partition, by the id of its topic."""
@@ -28,22 +30,29 @@ class AcknowledgeType(IntEnum):
 
 
 class Batch(NamedTuple):
-    """Offsets from first to last; `types` has one for each, or one for all."""
+    """Offsets from first to last; `types` has one for each, or one for all, and so has `delays_ms`, or none."""
 
     first: int
     last: int
     types: list[int]
+    delays_ms: Sequence[int] = ()
 
 
 class Acknowledgements:
-    """Of records of one partition that one node has given out; `error` says what became of them once `is_done`."""
+    """Of records of one partition that one node has given out; `error` says what became of them once `is_done`.
 
-    __slots__ = ("deadline_s", "error", "failures", "is_done", "node_id", "place", "types")
+    `delays_ms` are those of released records that have one of their own.
+    """
 
-    def __init__(self, node_id: int, place: Place, types: Mapping[int, int]) -> None:
+    __slots__ = ("deadline_s", "delays_ms", "error", "failures", "is_done", "node_id", "place", "types")
+
+    def __init__(
+        self, node_id: int, place: Place, types: Mapping[int, int], delays_ms: Mapping[int, int] | None = None
+    ) -> None:
         self.node_id = node_id
         self.place = place
         self.types = dict(types)
+        self.delays_ms = dict(delays_ms or {})
         self.is_done = False
         self.error: ClientError | KafkaError | None = None
         self.deadline_s = 0.0
@@ -64,7 +73,7 @@ def batches_of(types: Mapping[int, int]) -> list[Batch]:
     for offset in sorted(types):
         one = types[offset]
         if batches and batches[-1].last + 1 == offset:
-            first, _, others = batches[-1]
+            first, _, others, _ = batches[-1]
             others.append(one)
             batches[-1] = Batch(first, offset, others)
         else:
@@ -98,6 +107,20 @@ def _part(batch: Batch, start: int, end: int) -> Batch:
 def batches_by_place(some: Sequence[Acknowledgements]) -> dict[Place, list[Batch]]:
     """Of two words about one record the later one counts."""
     types: dict[Place, dict[int, int]] = {}
+    delays: dict[Place, dict[int, int]] = {}
     for one in some:
         types.setdefault(one.place, {}).update(one.types)
-    return {place: batches_of(found) for place, found in types.items()}
+        if one.delays_ms or one.place in delays:
+            mine = dict.fromkeys(one.types, AS_THE_GROUP) | one.delays_ms
+            delays.setdefault(one.place, {}).update(mine)
+    return {
+        place: [_delayed(batch, delays[place]) for batch in batches_of(found)] if place in delays else batches_of(found)
+        for place, found in types.items()
+    }
+
+
+def _delayed(batch: Batch, delays_ms: Mapping[int, int]) -> Batch:
+    found = [delays_ms.get(offset, AS_THE_GROUP) for offset in range(batch.first, batch.last + 1)]
+    if len(set(found)) > 1:
+        return batch._replace(delays_ms=found)
+    return batch if found[0] == AS_THE_GROUP else batch._replace(delays_ms=found[:1])

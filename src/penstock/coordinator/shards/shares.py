@@ -200,7 +200,9 @@ class ShareShard(PartitionMachine[ShareRecord]):
 
 def _said(data: write_share_group_state.PartitionData) -> ShareState:
     batches = (
-        StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        StateBatch(
+            batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count, batch.held_until_ms
+        )
         for batch in data.state_batches
     )
     return ShareState(
@@ -219,6 +221,7 @@ def _told(partition: int, state: ShareState) -> read_share_group_state.Partition
                 last_offset=batch.last_offset,
                 delivery_state=batch.delivery_state,
                 delivery_count=batch.delivery_count,
+                held_until_ms=batch.held_until_ms,
             )
             for batch in state.batches
         ],

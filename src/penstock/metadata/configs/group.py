@@ -15,6 +15,9 @@ share.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of 
 share.isolation.level string read_uncommitted read_committed/read_uncommitted cluster medium
     | Whether a share group sees records of transactions that are open or aborted.
 share.partition.max.record.locks int 2000 100.. cluster medium | Records of a partition that are locked at once.
+share.retry.backoff.ms int 0 0..86400000 cluster medium
+    | How long a record that came back waits before it is delivered again, twice as long after each delivery.
+share.retry.backoff.max.ms int 60000 0..86400000 cluster medium | The longest of these waits.
 share.record.lock.duration.ms int 30000 1000.. cluster medium | How long a record belongs to the member that took it.
 share.renew.acknowledge.enable boolean true * cluster medium | Whether members may renew the locks of records.
 share.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a share group is out.
@@ -23,7 +26,13 @@ streams.num.standby.replicas int 0 0.. cluster medium | Standby replicas of each
 streams.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a streams group is out.
 """)
 
-_WITHOUT_BROKER_KEY = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+_WITHOUT_BROKER_KEY = (
+    "share.auto.offset.reset",
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+    "share.retry.backoff.max.ms",
+    "share.retry.backoff.ms",
+)
 
 GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_CONFIGS if name not in _WITHOUT_BROKER_KEY}
 """The broker key that gives a group key its default."""

@@ -11,6 +11,7 @@ from penstock.protocol.value import Value
 from penstock.sharing.values import ShareSettings
 
 NOTHING: Final[dict[str, str]] = {}
+LONGEST_BACKOFF_MS: Final = 60_000
 
 
 class OfGroup(Value):
@@ -71,6 +72,8 @@ class GroupSettings:
                     config.group_share_max_partition_max_record_locks,
                 ),
                 renew_acknowledge_enable=said.get("share.renew.acknowledge.enable", "true") == "true",
+                retry_backoff_ms=int(said.get("share.retry.backoff.ms", 0)),
+                retry_backoff_max_ms=int(said.get("share.retry.backoff.max.ms", LONGEST_BACKOFF_MS)),
             ),
             said.get("share.isolation.level") == "read_committed",
             said.get("share.auto.offset.reset", "latest"),

@@ -258,6 +258,7 @@ def _together(queue: _Queue) -> writing.PartitionData:
                 last_offset=it.last,
                 delivery_state=it.state,
                 delivery_count=it.delivery_count,
+                held_until_ms=it.held_until_ms,
             )
             for _, write, _ in waiting
             for it in write.batches
@@ -273,7 +274,9 @@ def _read(answer: reading.ReadShareGroupStateResponse, key: ShareKey) -> Written
             if it.error_code != ErrorCode.NONE:
                 raise _error(it.error_code, it.error_message)
             batches = [
-                StateBatch(at.first_offset, at.last_offset, RecordState(at.delivery_state), at.delivery_count)
+                StateBatch(
+                    at.first_offset, at.last_offset, RecordState(at.delivery_state), at.delivery_count, at.held_until_ms
+                )
                 for at in it.state_batches
             ]
             return Written(it.start_offset, it.state_epoch, batches)

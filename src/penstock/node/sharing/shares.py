@@ -18,6 +18,7 @@ from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.tasks import Tasks
 from penstock.node.metrics.registry import Registry
 from penstock.node.serving.slices import Slices
+from penstock.node.sharing.clocks import shifted
 from penstock.node.sharing.group_settings import GroupSettings
 from penstock.node.sharing.persister import Epochs
 from penstock.node.sharing.share_metrics import Counted, register_shares
@@ -137,13 +138,18 @@ class Shares:
                 begins_at = await self._first_offset(shared)
                 await self._write_beginning(shared, written, begins_at)
             if shared.machine.status is Status.INITIALIZING:
-                shared.machine.loaded(written, begins_at)
+                batches = shifted(written.batches, -self._ahead_ms(shared))
+                shared.machine.loaded(written.replace(batches=batches), begins_at, shared.now_ms())
                 self.counted.load_time.took(asyncio.get_running_loop().time() - began_s)
         except KafkaError as error:
             shared.fail(error)
         except ValueError as error:
             shared.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         shared.has_news()
+
+    def _ahead_ms(self, shared: Shared) -> int:
+        """How far the wall clock is ahead of the share partition's."""
+        return self._context.now_ms() - shared.now_ms()
 
     async def _write_beginning(self, shared: Shared, written: Written, begins_at: int) -> None:
         """Before anything is given away: the next leader would find another one, and leave out what is between."""
@@ -202,11 +208,12 @@ class Shares:
         if write is not None:
             shared.locks_run_out += sum(it.last - it.first + 1 for it in write.batches)
             self._write(shared, write, nobody)
-            shared.has_news()
+        shared.has_news()
 
     def _write(self, shared: Shared, write: Write, answer: Answer) -> None:
         epochs = Epochs(shared.leader_epoch, shared.machine.state_epoch)
-        written = self._persister.write(shared.key, epochs, write)
+        batches = shifted(write.batches, self._ahead_ms(shared))
+        written = self._persister.write(shared.key, epochs, write.replace(batches=batches))
         written.add_done_callback(partial(self._written, shared, write.write_id, answer))
 
     def _written(self, shared: Shared, write_id: int, answer: Answer, written: asyncio.Future[None]) -> None:
@@ -231,7 +238,7 @@ class Shares:
         """If the member has begun again meanwhile, what it had runs out: it cannot be told from what it has now."""
         for shared in some:
             if shared.machine.status is Status.ACTIVE and key not in self.sessions:
-                write = shared.machine.release(key.member_id)
+                write = shared.machine.release(key.member_id, shared.now_ms())
                 if write is not None:
                     self._write(shared, write, nobody)
             self._end_if_idle(shared)

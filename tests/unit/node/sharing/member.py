@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -53,9 +53,14 @@ class Member:
         self.member_id = member_id
         self.epoch = 0
 
-    def fetch_request(self, *said: tuple[int, int, list[int]], **named: Any) -> share_fetch.ShareFetchRequest:
+    def fetch_request(
+        self, *said: tuple[int, int, list[int]], delays_ms: Sequence[int] = (), **named: Any
+    ) -> share_fetch.ShareFetchRequest:
         batches = [
-            share_fetch.AcknowledgementBatch(first_offset=f, last_offset=t, acknowledge_types=k) for f, t, k in said
+            share_fetch.AcknowledgementBatch(
+                first_offset=f, last_offset=t, acknowledge_types=k, release_delays_ms=list(delays_ms)
+            )
+            for f, t, k in said
         ]
         partition = share_fetch.FetchPartition(partition_index=0, acknowledgement_batches=batches)
         request = share_fetch.ShareFetchRequest(
@@ -90,9 +95,16 @@ class Member:
     async def acquire(self, **named: Any) -> list[tuple[int, int, int]]:
         return acquired(await self.fetch(**named))
 
-    async def acknowledge(self, *said: tuple[int, int, list[int]], **named: Any) -> ErrorCode:
+    async def acknowledge(
+        self, *said: tuple[int, int, list[int]], delays_ms: Sequence[int] = (), **named: Any
+    ) -> ErrorCode:
         layout = share_acknowledge
-        batches = [layout.AcknowledgementBatch(first_offset=f, last_offset=t, acknowledge_types=k) for f, t, k in said]
+        batches = [
+            layout.AcknowledgementBatch(
+                first_offset=f, last_offset=t, acknowledge_types=k, release_delays_ms=list(delays_ms)
+            )
+            for f, t, k in said
+        ]
         partition = layout.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
         topics = [layout.AcknowledgeTopic(topic_id=TOPIC_ID, partitions=[partition])]
         request = layout.ShareAcknowledgeRequest(

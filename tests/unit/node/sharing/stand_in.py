@@ -41,6 +41,7 @@ class StandIn:
     state_epoch: int = 5
     batches: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Of each record, its state and how often it was delivered."""
+    held_until_ms: dict[int, int] = field(default_factory=dict)
     refusals: deque[ErrorCode] = field(default_factory=deque)
     asked: list[Message] = field(default_factory=list)
     connected: list[int] = field(default_factory=list)
@@ -96,7 +97,13 @@ class StandIn:
             for it in topic.partitions:
                 self.fenced_below = max(self.fenced_below, it.leader_epoch)
                 batches = [
-                    layout.StateBatch(first_offset=at, last_offset=at, delivery_state=state, delivery_count=count)
+                    layout.StateBatch(
+                        first_offset=at,
+                        last_offset=at,
+                        delivery_state=state,
+                        delivery_count=count,
+                        held_until_ms=self.held_until_ms.get(at, 0),
+                    )
                     for at, (state, count) in sorted(self.batches.items())
                     if at >= self.start_offset
                 ]
@@ -134,6 +141,7 @@ class StandIn:
         for batch in it.state_batches:
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 self.batches[offset] = batch.delivery_state, batch.delivery_count
+                self.held_until_ms[offset] = batch.held_until_ms
         return ErrorCode.NONE
 
     async def connect(self, broker_id: int) -> Connection:
