@@ -1,10 +1,10 @@
 """Speaks of one share partition: what its members do, what is written down, and what is in flight then."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.protocol.errors import KafkaError
-from penstock.sharing.acquiring import Demand, Fetched
+from penstock.sharing.acquiring import Acquired, Demand, Fetched
 from penstock.sharing.in_flight import SETTLED, RecordState, Run
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
@@ -39,6 +39,10 @@ def delays(options: dict[str, str]) -> list[int]:
     return [int(delay) for delay in options["delays"].split(",")] if "delays" in options else []
 
 
+def acquisitions(acquired: Sequence[Acquired]) -> str:
+    return " ".join(f"{shown(it.first, it.last)}*{it.delivery_count}" for it in acquired) or "nothing"
+
+
 class ShareLecture:
     """`at` sets the clock; members are words that no command is."""
 
@@ -68,6 +72,7 @@ class ShareLecture:
             options.get("renew") != "no",
             int(options.get("backoff", 0)),
             int(options.get("longest", 60_000)),
+            options.get("durable") == "yes",
         )
         self.partition = SharePartition(settings)
         self.partition.load()
@@ -141,7 +146,13 @@ class ShareLecture:
     def _member(self, member: str, words: list[str], options: dict[str, str]) -> Iterator[str]:
         what, *records = words
         if what == "takes":
-            yield self._takes(member, records, options)
+            acquired = self._takes(member, records, options)
+            yield f"{member} has {acquisitions(acquired)}"
+            if acquired and self.partition.settings.delivery_count_durable:
+                yield from self._told(self.partition.counting(acquired))
+        elif what == "gets":  # what was counted
+            acquired = [Acquired(*span(it), int(options["count"])) for it in records]
+            yield f"{member} gets {acquisitions(self.partition.given(member, acquired))}"
         elif what == "leaves":
             yield from self._told(self.partition.release(member, self.now_ms))
         elif what == "says":
@@ -152,7 +163,7 @@ class ShareLecture:
             given = [Acknowledgement(*span(it), [TYPES[what]], delays(options)) for it in records]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
 
-    def _takes(self, member: str, records: list[str], options: dict[str, str]) -> str:
+    def _takes(self, member: str, records: list[str], options: dict[str, str]) -> list[Acquired]:
         """`records` are the batches that the log has there."""
         exactly = "exactly" in records
         batches = [span(it) for it in records if it != "exactly"]
@@ -160,6 +171,4 @@ class ShareLecture:
         demand = Demand(member, int(options.get("max", 500)), size, exactly)
         aborted = [span(it) for it in options["aborted"].split(",")] if "aborted" in options else []
         offset = int(options.get("from", self.partition.next_fetch_offset))
-        acquired = self.partition.acquire(demand, Fetched(offset, batches, aborted), self.now_ms)
-        got = " ".join(f"{shown(it.first, it.last)}*{it.delivery_count}" for it in acquired)
-        return f"{member} has {got or 'nothing'}"
+        return self.partition.acquire(demand, Fetched(offset, batches, aborted), self.now_ms)

@@ -2,7 +2,7 @@
 
 | state of a record | becomes      | by                                                                 | written |
 | ----------------- | ------------ | ------------------------------------------------------------------ | ------- |
-| AVAILABLE         | ACQUIRED     | `acquire`: counts a delivery, locks the record for one member      | no      |
+| AVAILABLE         | ACQUIRED     | `acquire`: counts a delivery, locks the record for one member      | counts* |
 | AVAILABLE         | ARCHIVED     | the log begins behind it, or compaction has taken it               | no      |
 | ACQUIRED          | ACKNOWLEDGED | `acknowledge` with accept                                          | yes     |
 | ACQUIRED          | ARCHIVED     | `acknowledge` with reject or gap; back after its last delivery     | yes     |
@@ -13,6 +13,7 @@ What a member does holds once the share coordinator has it: until `written` come
 the write failed the member has it again, unless its lock ran out meanwhile. A lock that runs out is over even if that
 cannot be written. The beginning moves over what is finished.
 
+(*) Where the group has durable counts, by `counting`: then the lock begins, and the member gets the record (`given`).
 What comes back is held until its delay is over, which is written with it: nobody gets it before `expire` says so.
 
 | state of the partition | becomes      | by                             |
@@ -99,10 +100,12 @@ class SharePartition:
             # Kafka writes ARCHIVING down of what is to become a dead letter; here there are none, and it is finished.
             state = RecordState.ARCHIVED if it.state is RecordState.ARCHIVING else it.state
             run = Run(it.first, it.last, state, it.delivery_count)
+            if self.settings.delivery_count_durable:  # its last delivery was under way
+                run.state = self._after_delivery(run, state)
             self._hold(run, min(it.held_until_ms, now_ms + LONGEST_DELAY_MS), now_ms)
             self.flight.add(Batch([run]))
             self.next_offset = it.last + 1
-            if state.is_terminal:
+            if run.state.is_terminal:
                 self.delivery_complete_count += len(run)
         self._advance()
         self.status = Status.ACTIVE
@@ -163,6 +166,38 @@ class SharePartition:
                 self._archive(self.flight.cut(first, behind))
         self._advance()
         return acquired
+
+    def counting(self, acquired: Sequence[Acquired]) -> Write:
+        """How often these were delivered, to be written down before the member gets them. They are written as free:
+        locks end with the leader.
+        """
+        batches = [StateBatch(first, last, RecordState.AVAILABLE, count) for first, last, count in acquired]
+        write = self._to_write(batches)
+        for it in batches:
+            for run in self.flight.cut(it.first, it.last):
+                run.writing = write.write_id
+        return write
+
+    def _counted(self, run: Run, now_ms: int, *, is_written: bool) -> None:
+        """The lock begins when the member gets the record; if the delivery could not be written, it gets none."""
+        run.writing = SETTLED
+        if is_written:
+            run.locked_until_ms = now_ms + self.settings.record_lock_duration_ms
+            self._is_locked_until(run.locked_until_ms)
+        else:
+            self._become(run, RecordState.AVAILABLE)
+            run.delivery_count -= 1
+            run.unlock()
+            self._may_be_available(run.first)
+
+    def given(self, member: str, acquired: Sequence[Acquired]) -> list[Acquired]:
+        """What the member has of that, once it is written."""
+        return [
+            Acquired(run.first, run.last, count)
+            for first, last, count in acquired
+            for run in self.flight.cut(first, last)
+            if run.state is RecordState.ACQUIRED and (run.member, run.delivery_count) == (member, count)
+        ]
 
     def _may_be_available(self, offset: int) -> None:
         self._first_available = min(self._first_available, offset)
@@ -272,6 +307,8 @@ class SharePartition:
                 self._hold(run, run.held_until_ms, now_ms)
             if run.state is not RecordState.ACQUIRED:
                 continue
+            if run.writing:  # it is being counted
+                continue
             if run.locked_until_ms <= now_ms:
                 self._free(run, now_ms)
                 freed.append(run)
@@ -312,11 +349,14 @@ class SharePartition:
     def _write(self, runs: Sequence[Run]) -> Write | None:
         if not runs:
             return None
-        self._writes += 1
         batches = [
             StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count, same[0].held_until_ms)
             for same in adjoining(runs)
         ]
+        return self._to_write(batches)
+
+    def _to_write(self, batches: Sequence[StateBatch]) -> Write:
+        self._writes += 1
         self._under_way[self._writes] = batches
         return Write(self._writes, self.start_offset, self.delivery_complete_count, batches)
 
@@ -330,7 +370,9 @@ class SharePartition:
         for batch in self._under_way.pop(write_id):
             for run in self.flight.cut(batch.first, batch.last):
                 if run.writing == write_id:
-                    if is_written:
+                    if run.state is RecordState.ACQUIRED:
+                        self._counted(run, now_ms, is_written=is_written)
+                    elif is_written:
                         self._settle(run, now_ms)
                     else:
                         self._take_back(run, now_ms)

@@ -44,6 +44,8 @@ class ShareSettings(Value):
     renew_acknowledge_enable: bool = True
     retry_backoff_ms: int = 0
     retry_backoff_max_ms: int = 0
+    delivery_count_durable: bool = False
+    """A delivery is written before anybody gets the records."""
 
     def backoff_ms(self, delivery_count: int) -> int:
         """Between that delivery and the next one."""

@@ -7,6 +7,7 @@ What must hold, whatever happens:
 * what a member is told of earlier deliveries is what the leader, or the share coordinator, knew of; none is told of
   more than the limit;
 * nothing is acknowledged that the member did not have;
+* where counts are durable, no leader tells a member of fewer deliveries than any before has told of;
 * a record that came back is not given away before its delay is over, also by the next leader, as far as it was written;
 * when all is well again, each record of the log is accepted, given up by a member, or was delivered as often as it may.
 """
@@ -19,7 +20,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.sharing.acquiring import Demand, Fetched
+from penstock.sharing.acquiring import Acquired, Demand, Fetched
 from penstock.sharing.in_flight import RecordState, Span
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
@@ -93,6 +94,8 @@ class Leader:
         """Before when a record that came back may not go out again, by the leader's clock."""
         self.holders: dict[int, tuple[str, int]] = {}
         """Who has which record, until when by the leader's clock."""
+        self.counting: set[int] = set()
+        """Those that their holder gets once their count is written."""
         self.clock_ms = 0
         self.last_write = 0
 
@@ -114,6 +117,7 @@ class World:
             self.random.choice([20, 60]),
             retry_backoff_ms=self.random.choice([0, 0, 50, 700]),
             retry_backoff_max_ms=self.random.choice([400, 5_000]),
+            delivery_count_durable=self.random.random() < 0.3,
         )
         self.accepted: set[int] = set()
         """Acknowledged, and the member has the answer."""
@@ -121,6 +125,8 @@ class World:
         """Of these nobody needs to hear again: said so by a member, delivered as often as may be, gone from the log."""
         self.held: dict[str, list[int]] = {member: [] for member in MEMBERS}
         self.trace: list[str] = []
+        self.highest: dict[int, int] = {}
+        """The most deliveries of a record that a member was told of."""
         self.leaders = 0
         self.deliveries = 0
         self.leader = self.lead()
@@ -172,7 +178,7 @@ class World:
         now_ms = self.clock_ms
         write = leader.partition.expire(now_ms)
         for offset, (_, until_ms) in list(leader.holders.items()):
-            if until_ms <= now_ms:
+            if until_ms <= now_ms and offset not in leader.counting:
                 del leader.holders[offset]
                 self.came_back(offset, now_ms)
         if write is not None:
@@ -216,9 +222,41 @@ class World:
             raise InvariantError(f"{member} asked for {demand.max_records} and has {acquired}")
         for first, last, count in acquired:
             for record in range(first, last + 1):
-                self.delivered(member, record, count)
+                self.acquired(member, record, count)
+        if acquired and self.settings.delivery_count_durable:
+            self.send(partition.counting(acquired), partial(self.counted, self.leader, member, acquired))
+        else:
+            self.delivered(member, acquired)
 
-    def delivered(self, member: str, record: int, count: int) -> None:
+    def counted(self, leader: Leader, member: str, acquired: list[Acquired], is_written: bool) -> None:
+        """The coordinator has, or has not, how often these were delivered: the lock begins now, or nobody has them."""
+        for first, last, count in acquired:
+            for record in range(first, last + 1):
+                if record in leader.counting and leader.counts.get(record) == count:
+                    leader.counting.discard(record)
+                    if is_written:
+                        leader.holders[record] = member, self.now_ms + leader.clock_ms + LOCK_MS
+                    else:
+                        del leader.holders[record]
+                        leader.counts[record] -= 1
+        given = leader.partition.given(member, acquired) if is_written else []
+        self.note(f"{member} gets {given} of {acquired}")
+        for first, last, count in given:
+            for record in range(first, last + 1):
+                if count <= self.highest.get(record, 0):
+                    raise InvariantError(f"{member} hears of {count} deliveries of {record}, which had more")
+        self.delivered(member, given)
+
+    def delivered(self, member: str, given: list[Acquired]) -> None:
+        for first, last, count in given:
+            for record in range(first, last + 1):
+                if record in self.accepted:
+                    raise InvariantError(f"record {record} was accepted, and {member} gets it again")
+                self.highest[record] = max(count, self.highest.get(record, 0))
+                if record not in self.held[member]:
+                    self.held[member].append(record)
+
+    def acquired(self, member: str, record: int, count: int) -> None:
         leader = self.leader
         self.deliveries += 1
         if record in self.accepted:
@@ -236,10 +274,10 @@ class World:
             raise InvariantError(f"record {record} is delivered {count} times")
         leader.counts[record] = count
         leader.holders[record] = (member, self.clock_ms + LOCK_MS)
+        if self.settings.delivery_count_durable:
+            leader.counting.add(record)
         if count == self.settings.delivery_count_limit:
             self.finished.add(record)
-        if record not in self.held[member]:
-            self.held[member].append(record)
 
     def say(self, member: str) -> None:
         """Something of what it has; or of what it had once."""
@@ -283,6 +321,7 @@ class World:
             leader.holders |= dict.fromkeys(known, (member, now_ms + LOCK_MS))
             return
         self.held[member] = [record for record in self.held[member] if record not in records]
+        leader.counting -= set(known)
         until = {record: leader.holders.pop(record) for record in known}
         if kind == RELEASE:
             for record in known:
@@ -313,6 +352,7 @@ class World:
         self.held[member].clear()
         for record in mine:
             self.came_back(record, self.clock_ms)
+        leader.counting -= set(mine)
         until = {record: leader.holders.pop(record) for record in mine}
         if write is not None:
             self.send(write, partial(self.told, leader, RELEASE, until))
@@ -360,6 +400,7 @@ class World:
             self.finished.update(range(self.log_start))
             self.log = [span for span in self.log if span[1] >= self.log_start]
             self.leader.partition.log_begins_at(self.log_start)
+            self.leader.counting = {it for it in self.leader.counting if it >= self.log_start}
             self.leader.holders = {it: who for it, who in self.leader.holders.items() if it >= self.log_start}
             self.note(f"the log begins at {self.log_start}")
 
@@ -381,7 +422,7 @@ class World:
         available = min((run.first for run in runs if run.is_available), default=partition.next_offset)
         if partition.next_fetch_offset != available:
             raise InvariantError(f"the first that is free is {available}, not {partition.next_fetch_offset}")
-        locked = [run.locked_until_ms for run in runs if run.state is RecordState.ACQUIRED]
+        locked = [run.locked_until_ms for run in runs if run.state is RecordState.ACQUIRED and not run.writing]
         if locked and min(locked) < partition.next_expiry_ms:
             raise InvariantError(f"a lock runs out at {min(locked)}, before {partition.next_expiry_ms}")
         if runs and runs[0].is_finished and not partition.is_writing:

@@ -10,6 +10,8 @@ share.assignment.interval.ms int 1000 0.. cluster medium | Pause between two ass
 share.assignor.offload.enable boolean true * cluster medium | Whether its assignments are worked out elsewhere.
 share.auto.offset.reset string latest * cluster medium
     | Where a share group begins: earliest, latest or by_duration:<ISO 8601 duration>.
+share.delivery.count.durable boolean false * cluster medium
+    | Whether each delivery is written before the records go out, so that no new leader forgets it.
 share.delivery.count.limit int 5 2.. cluster medium | How often a record is delivered before it is given up.
 share.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a share group sends heartbeats.
 share.isolation.level string read_uncommitted read_committed/read_uncommitted cluster medium
@@ -27,6 +29,7 @@ streams.session.timeout.ms int 45000 1.. cluster medium | Silence after which a 
 """)
 
 _WITHOUT_BROKER_KEY = (
+    "share.delivery.count.durable",
     "share.auto.offset.reset",
     "share.isolation.level",
     "share.renew.acknowledge.enable",

@@ -24,6 +24,7 @@ from penstock.node.sharing.persister import Epochs
 from penstock.node.sharing.share_metrics import Counted, register_shares
 from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.acquiring import Acquired
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
 from penstock.sharing.share_partition import Status
@@ -45,6 +46,7 @@ NOT_A_MACHINES: Final = 0
 """The number of a write that no machine waits for."""
 T = TypeVar("T")
 Answer = Callable[[KafkaError | None], None]
+Given = Callable[[Sequence[Acquired], KafkaError | None], None]
 
 
 def nobody(_: KafkaError | None) -> None:
@@ -202,6 +204,14 @@ class Shares:
             answered(None)
         else:
             self._write(shared, write, answered)
+
+    def count(self, shared: Shared, member: str, acquired: Sequence[Acquired], told: Given) -> None:
+        """Have written how often these were delivered; `told` hears what the member gets, or why it gets nothing."""
+
+        def written(error: KafkaError | None) -> None:
+            told([] if error is not None else shared.machine.given(member, acquired), error)
+
+        self._write(shared, shared.machine.counting(acquired), written)
 
     def _expire(self, shared: Shared) -> None:
         write = shared.machine.expire(shared.now_ms())
