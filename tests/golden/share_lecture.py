@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.protocol.errors import KafkaError
 from penstock.sharing.acquiring import Acquired, Demand, Fetched
-from penstock.sharing.in_flight import SETTLED, RecordState, Run
+from penstock.sharing.in_flight import HELD, SETTLED, RecordState, Run
+from penstock.sharing.ordered import Keyed, OrderedPartition
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
     ACCEPT,
@@ -22,6 +23,7 @@ from penstock.sharing.values import (
 )
 
 TYPES = {"gap": GAP, "accepts": ACCEPT, "releases": RELEASE, "rejects": REJECT, "renews": RENEW}
+NUMBERS: dict[str, int | None] = {"-": None, "a": 1, "b": 2, "c": 3, "d": 4}
 OPTION = re.compile(r"(\w+)=(\S+)")
 
 
@@ -72,9 +74,9 @@ class ShareLecture:
             options.get("renew") != "no",
             int(options.get("backoff", 0)),
             int(options.get("longest", 60_000)),
-            options.get("durable") == "yes",
+            delivery_count_durable=options.get("durable") == "yes",
         )
-        self.partition = SharePartition(settings)
+        self.partition = OrderedPartition(settings) if options.get("order") == "key" else SharePartition(settings)
         self.partition.load()
         start, *batches = words
         written = [
@@ -99,10 +101,21 @@ class ShareLecture:
     @staticmethod
     def _run(run: Run) -> str:
         owner = f"({run.member})" if run.member else ""
-        held = f"<{run.held_until_ms}" if run.held_until_ms else ""
+        held = f"<{run.held_until_ms}" if run.held_until_ms else "<" if run.writing == HELD else ""
         return f"{shown(run.first, run.last)}={run.state.name.lower()}{owner}*{run.delivery_count}{held}" + (
             "?" if run.writing > SETTLED else ""
         )
+
+    def _keys(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """What the log has, a key for each record: `-` is none, `.` that there is no record."""
+        assert isinstance(self.partition, OrderedPartition)
+        read = []
+        for records, keys in (word.split(":") for word in words):
+            first, last = span(records)
+            named = dict(zip(range(first, last + 1), keys.split(","), strict=True))
+            read.append(Keyed(first, last, {it: NUMBERS[key] for it, key in named.items() if key != "."}))
+        self.partition.admit(read)
+        yield from self._show([], {})
 
     def _at(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
         self.now_ms = int(words[0])

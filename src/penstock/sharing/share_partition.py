@@ -128,7 +128,12 @@ class SharePartition:
     def can_acquire(self) -> bool:
         if self.status is not Status.ACTIVE:
             return False
-        return self.in_flight < self.settings.partition_max_record_locks or self.next_fetch_offset < self.next_offset
+        return self._room > 0 or self.next_fetch_offset < self.next_offset
+
+    @property
+    def _room(self) -> int:
+        """For records that nobody has had."""
+        return self.settings.partition_max_record_locks - self.in_flight
 
     @property
     def next_fetch_offset(self) -> int:
@@ -145,7 +150,7 @@ class SharePartition:
         last = fetched.batches[-1][1] if fetched.batches else -1
         if self.status is not Status.ACTIVE or demand.max_records <= 0 or last < self.start_offset:
             return []
-        most = min(demand.max_records, self.settings.partition_max_record_locks - self.in_flight)
+        most = min(demand.max_records, self._room)
         if most <= 0:  # none but those that are in flight already
             last = min(last, self.next_offset - 1)
             most = min(demand.max_records, self.next_offset - fetched.offset)
@@ -253,7 +258,7 @@ class SharePartition:
 
     @staticmethod
     def _check_owner(member: str, run: Run, now_ms: int) -> None:
-        if run.state is not RecordState.ACQUIRED or run.locked_until_ms <= now_ms:
+        if run.state is not RecordState.ACQUIRED or run.writing or run.locked_until_ms <= now_ms:
             reason = "is not acquired"
         elif run.member != member:
             reason = "belongs to another member"

@@ -44,6 +44,7 @@ class ShareSettings(Value):
     renew_acknowledge_enable: bool = True
     retry_backoff_ms: int = 0
     retry_backoff_max_ms: int = 0
+    ordered_by_key: bool = False
     delivery_count_durable: bool = False
     """A delivery is written before anybody gets the records."""
 

@@ -27,9 +27,9 @@ class Outcome:
     leaders: int
 
 
-def simulate(seed: int) -> Outcome:
+def simulate(seed: int, kind: type[World] = World) -> Outcome:
     """One seed, until all that can be accepted is. Raises SimulationError."""
-    world = World(seed)
+    world = kind(seed)
     try:
         trouble(world)
         heal(world)
@@ -52,6 +52,7 @@ def trouble(world: World) -> None:
         world.append: 10,
         lambda: world.take(random.choice(MEMBERS)): 30,
         lambda: world.say(random.choice(MEMBERS)): 40,
+        world.read_ahead: 10,
         world.expire: 10,
         lambda: world.leave(random.choice(MEMBERS)): 2,
         is_killed: 2,
@@ -79,6 +80,7 @@ def heal(world: World) -> None:
 
     def work() -> None:
         world.expire()
+        world.read_ahead()
         world.take("ann")
         world.say("ann")
         world.later(10, work)

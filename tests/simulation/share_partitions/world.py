@@ -131,6 +131,12 @@ class World:
         self.deliveries = 0
         self.leader = self.lead()
 
+    def new_partition(self) -> SharePartition:
+        return SharePartition(self.settings)
+
+    def read_ahead(self) -> None:
+        """Where records are in the order of their keys."""
+
     # the machinery
 
     def note(self, line: str) -> None:
@@ -152,7 +158,7 @@ class World:
     def lead(self) -> Leader:
         """Another one: it knows what was written down."""
         self.leaders += 1
-        partition = SharePartition(self.settings)
+        partition = self.new_partition()
         partition.load()
         known = {offset: count for offset, (count, _, _) in self.store.records.items()}
         held = {offset: until_ms for offset, (_, _, until_ms) in self.store.records.items()}
@@ -321,7 +327,6 @@ class World:
             leader.holders |= dict.fromkeys(known, (member, now_ms + LOCK_MS))
             return
         self.held[member] = [record for record in self.held[member] if record not in records]
-        leader.counting -= set(known)
         until = {record: leader.holders.pop(record) for record in known}
         if kind == RELEASE:
             for record in known:

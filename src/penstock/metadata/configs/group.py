@@ -16,6 +16,8 @@ share.delivery.count.limit int 5 2.. cluster medium | How often a record is deli
 share.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a share group sends heartbeats.
 share.isolation.level string read_uncommitted read_committed/read_uncommitted cluster medium
     | Whether a share group sees records of transactions that are open or aborted.
+share.ordering string none none/key cluster medium
+    | With key, one record of each key is in flight at a time, in the order in which they were produced.
 share.partition.max.record.locks int 2000 100.. cluster medium | Records of a partition that are locked at once.
 share.retry.backoff.ms int 0 0..86400000 cluster medium
     | How long a record that came back waits before it is delivered again, twice as long after each delivery.
@@ -32,6 +34,7 @@ _WITHOUT_BROKER_KEY = (
     "share.delivery.count.durable",
     "share.auto.offset.reset",
     "share.isolation.level",
+    "share.ordering",
     "share.renew.acknowledge.enable",
     "share.retry.backoff.max.ms",
     "share.retry.backoff.ms",

@@ -72,6 +72,7 @@ class GroupSettings:
                     config.group_share_max_partition_max_record_locks,
                 ),
                 renew_acknowledge_enable=said.get("share.renew.acknowledge.enable", "true") == "true",
+                ordered_by_key=said.get("share.ordering") == "key",
                 delivery_count_durable=said.get("share.delivery.count.durable") == "true",
                 retry_backoff_ms=int(said.get("share.retry.backoff.ms", 0)),
                 retry_backoff_max_ms=int(said.get("share.retry.backoff.max.ms", LONGEST_BACKOFF_MS)),

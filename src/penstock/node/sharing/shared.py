@@ -180,14 +180,14 @@ class Shared:
         end = max(end for first, last, _, end in batches if first <= acquired[-1].last)
         return Taken(data[begin:end], acquired)
 
-    def _aborts(self, found: Found) -> _Aborts | None:
+    def _aborts(self, found: Found) -> Aborts | None:
         if not self.reads_committed:
             return None
         aborted = self.partition.log.load().aborted_in(found.offset, self._end_offset)
-        return _Aborts([(it[0], it[1]) for it in aborted]) if aborted else None
+        return Aborts([(it[0], it[1]) for it in aborted]) if aborted else None
 
 
-class _Aborts:
+class Aborts:
     """Which batches belong to aborted transactions; asked of them in their order."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:

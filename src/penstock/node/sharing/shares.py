@@ -19,7 +19,8 @@ from penstock.node.environment.tasks import Tasks
 from penstock.node.metrics.registry import Registry
 from penstock.node.serving.slices import Slices
 from penstock.node.sharing.clocks import shifted
-from penstock.node.sharing.group_settings import GroupSettings
+from penstock.node.sharing.group_settings import GroupSettings, OfGroup
+from penstock.node.sharing.ordered import OrderedShared
 from penstock.node.sharing.persister import Epochs
 from penstock.node.sharing.share_metrics import Counted, register_shares
 from penstock.node.sharing.shared import Shared
@@ -103,11 +104,11 @@ class Shares:
         partition = self._find(*place)
         key = ShareKey(group_id, *place)
         shared, settings = self._led.get(key), self.settings.of(group_id)
-        if shared is not None and not shared.is_led:
+        if shared is not None and (not shared.is_led or self._is_of_another_kind(shared, settings)):
             self._end(shared)
             shared = None
         if shared is None:
-            shared = self._led[key] = Shared(key, partition, settings.partitions, self._expire)
+            shared = self._led[key] = self._made(key, partition, settings)
             self._of_groups.setdefault(group_id, {})[key] = shared
             shared.when_led_no_longer(partial(self._end, shared))
             shared.machine.load()
@@ -117,6 +118,17 @@ class Shares:
             raise shared.error
         shared.machine.settings, shared.reads_committed = settings.partitions, settings.reads_committed
         return shared
+
+    def _made(self, key: ShareKey, partition: Partition, settings: OfGroup) -> Shared:
+        if settings.partitions.ordered_by_key:
+            return OrderedShared(key, partition, settings.partitions, self._expire, self._slices)
+        return Shared(key, partition, settings.partitions, self._expire)
+
+    @staticmethod
+    def _is_of_another_kind(shared: Shared, settings: OfGroup) -> bool:
+        """The group has another order by now. What is still to be written is written first."""
+        is_ordered = isinstance(shared, OrderedShared)
+        return is_ordered != settings.partitions.ordered_by_key and not shared.machine.is_writing
 
     def _check_runs(self) -> None:
         if self._has_stopped:
