@@ -124,6 +124,12 @@ class SharePartition:
         """Records from the beginning to the end, finished ones between others included."""
         return self.next_offset - self.start_offset
 
+    def in_hands(self) -> tuple[int, int]:
+        """Records that members have, and those that are held until their delay is over, or it is their turn."""
+        runs = list(self.flight.runs())
+        acquired = sum(len(run) for run in runs if run.state is RecordState.ACQUIRED)
+        return acquired, sum(len(run) for run in runs if run.writing == HELD)
+
     @property
     def can_acquire(self) -> bool:
         if self.status is not Status.ACTIVE:

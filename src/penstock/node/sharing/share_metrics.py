@@ -9,11 +9,14 @@ from typing import Final
 
 from penstock.node.metrics.distribution import Durations
 from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Registry
+from penstock.node.sharing.progress import UNKNOWN_MS
 from penstock.node.sharing.shared import Shared
 from penstock.sharing.sessions import ShareSessions
 from penstock.sharing.values import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acknowledgement
 
 ACK_TYPES: Final = {GAP: "Gap", ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
+MOST_LOOKS: Final = 100
+"""Into logs, while the metrics are read: a few milliseconds."""
 OF_PARTITION: Final = ("group", "topic", "partition")
 
 
@@ -36,9 +39,23 @@ class Counted:
 
 
 def register_shares(
-    registry: Registry, counted: Counted, sessions: ShareSessions, led: Callable[[], Iterable[Shared]]
+    registry: Registry,
+    counted: Counted,
+    sessions: ShareSessions,
+    led: Callable[[], Iterable[Shared]],
+    now_ms: Callable[[], int],
 ) -> None:
-    """`led` are the share partitions that are led here."""
+    """`led` are the share partitions that are led here; `now_ms` is the wall clock."""
+
+    def waited() -> Iterator[tuple[Labels, int]]:
+        looks = MOST_LOOKS
+        for shared in led():
+            offset = shared.machine.start_offset
+            may_look = looks > 0
+            looks -= not shared.oldest.is_known(offset)
+            came_ms = shared.oldest.came_ms(offset, may_look=may_look) if shared.backlog else UNKNOWN_MS
+            waited_ms = max(now_ms() - came_ms, 0) if came_ms != UNKNOWN_MS else 0
+            yield (shared.key.group_id, shared.partition.topic, shared.key.partition), waited_ms
 
     def of_each(read: Callable[[Shared], int]) -> Callable[[], Iterator[tuple[Labels, int]]]:
         def each() -> Iterator[tuple[Labels, int]]:
@@ -75,6 +92,24 @@ def register_shares(
             "AcquisitionLockTimeoutPerSec",
             "Records whose lock ran out",
             of_each(lambda shared: shared.locks_run_out),
+            labels=OF_PARTITION,
+        ),
+        partition_gauge(
+            "BacklogCount", "Records that the group has not finished with", of_each(lambda shared: shared.backlog)
+        ),
+        partition_gauge("OldestWaitingMs", "How long the first of them has waited", waited, unit="milliseconds"),
+        Counter(
+            partition,
+            "RecordDeliveriesPerSec",
+            "Records that were given to members",
+            of_each(lambda shared: shared.deliveries.all.total),
+            labels=OF_PARTITION,
+        ),
+        Counter(
+            partition,
+            "RecordRedeliveriesPerSec",
+            "Those of them that had been delivered before",
+            of_each(lambda shared: shared.deliveries.again.total),
             labels=OF_PARTITION,
         ),
         Gauge(session, "ShareSessionsCount", "Share sessions that are open", lambda: len(sessions)),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from penstock.log.log_slice import LogSlice
 from penstock.node.environment.event_loop import loop_ms
 from penstock.node.partitions.partition import Later, Partition
+from penstock.node.sharing.progress import UNKNOWN_MS, Deliveries, Oldest
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import iterate_batches
 from penstock.replication.waits import NEVER, Wait, Waits
@@ -64,6 +65,8 @@ class Shared:
         self.locks_run_out = 0
         """Records whose lock ran out."""
         self._loop = asyncio.get_running_loop()
+        self.deliveries = Deliveries(self.now_ms())
+        self.oldest = Oldest(partition)
         self._expire = expire
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER_MS
@@ -82,6 +85,17 @@ class Shared:
         """It could not be loaded."""
         self.error = error
         self.machine.failed()
+
+    @property
+    def backlog(self) -> int:
+        """Records that the group may see and has not finished with."""
+        machine = self.machine
+        return max(self._end_offset - machine.start_offset - machine.delivery_complete_count, 0)
+
+    @property
+    def oldest_ms(self) -> int:
+        """When the first of them came, by its timestamp; UNKNOWN_MS if there is none."""
+        return self.oldest.came_ms(self.machine.start_offset) if self.backlog else UNKNOWN_MS
 
     # its end
 
@@ -176,6 +190,8 @@ class Shared:
         self._set_timer()
         if not acquired:
             return None
+        again = sum(last - first + 1 for first, last, count in acquired if count > 1)
+        self.deliveries.count(sum(last - first + 1 for first, last, _ in acquired) - again, again, self.now_ms())
         begin = min(at for first, last, at, _ in batches if last >= acquired[0].first)
         end = max(end for first, last, _, end in batches if first <= acquired[-1].last)
         return Taken(data[begin:end], acquired)

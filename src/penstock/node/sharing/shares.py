@@ -79,7 +79,8 @@ class Shares:
         self._has_stopped = False
 
     def register(self, metrics: Registry) -> None:
-        register_shares(metrics, self.counted, self.sessions, lambda: list(self._led.values()))
+        led = self._led
+        register_shares(metrics, self.counted, self.sessions, lambda: list(led.values()), self._context.now_ms)
 
     async def stop(self) -> None:
         self._has_stopped = True
@@ -97,6 +98,11 @@ class Shares:
             self._tasks.start(self._slices.each(items, AT_ONCE, do), "share partitions")
 
     # share partitions
+
+    def led(self, group_id: str, place: TopicPartition) -> Shared | None:
+        """If a member has fetched of it, and it is loaded."""
+        shared = self._led.get(ShareKey(group_id, *place))
+        return shared if shared is not None and shared.machine.status is Status.ACTIVE else None
 
     def lead(self, group_id: str, place: TopicPartition) -> Shared:
         """The share partition, which may still be loading. KafkaError if it is not led here, or cannot be loaded."""

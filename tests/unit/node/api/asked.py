@@ -176,6 +176,13 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ApiKey.DELETE_GROUPS: lambda _: delete_groups.DeleteGroupsRequest(groups_names=GROUPS),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=GROUPS),
     OwnApiKey.DESCRIBE_GROUP_HISTORY: lambda _: own_apis.DescribeGroupHistoryRequest(groups=GROUPS),
+    OwnApiKey.DESCRIBE_SHARE_PARTITIONS: lambda _: own_apis.DescribeSharePartitionsRequest(
+        group_id="readers",
+        topics=[
+            own_apis.ShareTopicAt(topic_name=name, partitions=[own_apis.SharePartitionAt(partition=0)])
+            for name in TOPICS
+        ],
+    ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="readers", subscribed_topic_names=list(TOPICS)
     ),

@@ -277,6 +277,11 @@ def _holders(name: str, _: UUID) -> Message:
     return own_apis.DescribeHoldersRequest(topic=name)
 
 
+def _share_partitions(name: str, _: UUID) -> Message:
+    topics = [own_apis.ShareTopicAt(topic_name=name, partitions=[own_apis.SharePartitionAt(partition=0)])]
+    return own_apis.DescribeSharePartitionsRequest(group_id="sharers", topics=topics)
+
+
 def rows(
     key: AnyApiKey,
     build: Build,
@@ -415,4 +420,10 @@ ROWS: Final = [
         named=(0, 1),
     ),
     *rows(OwnApiKey.DESCRIBE_HOLDERS, _holders, _SEEN, named=(0,)),
+    *rows(
+        OwnApiKey.DESCRIBE_SHARE_PARTITIONS,
+        _share_partitions,
+        {"DESCRIBE GROUP sharers": always(GROUP), DESCRIBE: OF_TOPIC},
+        named=(0,),
+    ),
 ]
