@@ -112,7 +112,8 @@ class ShareShard(PartitionMachine[ShareRecord]):
         result = initialize_share_group_state.PartitionResult
 
         def decide(key: SharePartitionKey, known: ShareState | None, data: Any) -> Decided[Any]:
-            record = decide_initialize(key, known, data.state_epoch, data.start_offset, now_ms)
+            was_deleted = key in self._table.image.deleted
+            record = decide_initialize(key, known, data.state_epoch, data.start_offset, now_ms, was_deleted=was_deleted)
             return partial(result, partition=key.partition), record
 
         return self._decide(token, asked, decide, result, now_ms)

@@ -30,6 +30,8 @@ _VALUE_VERSION: Final = 0
 _SIZE: Final = 100
 _BATCH_SIZE: Final = 36
 NOT_COUNTED: Final = -1
+UNREAD: Final = -1
+"""The leader epoch of a state that began where another had been deleted, and that no leader has read yet."""
 
 
 class SharePartitionKey(Value):

@@ -62,6 +62,8 @@ class Shared:
         self.machine = SharePartition(settings)
         self.reads_committed = False
         self.error: KafkaError | None = None
+        self.is_checked = False
+        """Whether somebody is about to look if the group is still the same."""
         self.locks_run_out = 0
         """Records whose lock ran out."""
         self._loop = asyncio.get_running_loop()

@@ -27,7 +27,7 @@ from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Acquired
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
+from penstock.sharing.sessions import SessionKey, ShareSession, ShareSessions, TopicPartition
 from penstock.sharing.share_partition import Status
 from penstock.sharing.values import NOT_WRITTEN, Acknowledgement, Write, Written
 
@@ -255,6 +255,25 @@ class Shares:
         self._end_if_idle(shared)
 
     # sessions
+
+    def open(self, key: SessionKey, connection_id: int, owner: str) -> ShareSession:
+        """KafkaError SHARE_SESSION_LIMIT_REACHED. If the group is another one of the same name, it begins anew."""
+        session = self.sessions.open(key, connection_id, owner)
+        led = [shared for shared in self._of_groups.get(key.group_id, {}).values() if not shared.is_checked]
+        if led:
+            self._tasks.start(self._check(led), f"whether {key.group_id} is the same group")
+        return session
+
+    async def _check(self, led: Sequence[Shared]) -> None:
+        for shared in led:
+            shared.is_checked = True
+        for shared in led:
+            machine = shared.machine
+            shared.is_checked = False
+            if machine.status is not Status.ACTIVE or not shared.is_led:
+                continue
+            if await self._persister.has_begun_anew(shared.key, shared.leader_epoch, machine.state_epoch):
+                self._end(shared)
 
     def close(self, key: SessionKey) -> None:
         """End a session: all that the member has is free. A group without any keeps nothing here."""

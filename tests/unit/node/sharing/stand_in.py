@@ -24,7 +24,12 @@ from penstock.node.serving.rules import NOTHING
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
-from penstock.protocol.messages import find_coordinator, read_share_group_state, write_share_group_state
+from penstock.protocol.messages import (
+    find_coordinator,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
@@ -48,6 +53,9 @@ class StandIn:
     held: asyncio.Event = field(default_factory=asyncio.Event)
     """Writes wait for it."""
     fenced_below: int = 0
+    leader_epoch: int = -1
+    """Of who has read what there is."""
+    summarized: int = 0
 
     def __post_init__(self) -> None:
         self.held.set()
@@ -76,6 +84,7 @@ class StandIn:
         return [
             Handler(int(ApiKey.READ_SHARE_GROUP_STATE), 0, 0, self.read, NOTHING),
             Handler(int(ApiKey.WRITE_SHARE_GROUP_STATE), 0, 1, self.write, NOTHING),
+            Handler(int(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY), 0, 1, self.summarize, NOTHING),
             Handler(int(ApiKey.FIND_COORDINATOR), 0, 6, self.find, NOTHING),
         ]
 
@@ -95,7 +104,7 @@ class StandIn:
         for topic in request.topics:
             partitions = []
             for it in topic.partitions:
-                self.fenced_below = max(self.fenced_below, it.leader_epoch)
+                self.fenced_below = self.leader_epoch = max(self.fenced_below, it.leader_epoch)
                 batches = [
                     layout.StateBatch(
                         first_offset=at,
@@ -118,6 +127,33 @@ class StandIn:
                 )
             results.append(layout.ReadStateResult(topic_id=topic.topic_id, partitions=partitions))
         return layout.ReadShareGroupStateResponse(results=results)
+
+    def begin_anew(self) -> None:
+        """The group is deleted, and made again: it has the same epoch, and begins with the first record."""
+        self.start_offset, self.leader_epoch = 0, -1
+        self.batches.clear()
+
+    def summarize(
+        self, _: Any, __: Any, request: read_share_group_state_summary.ReadShareGroupStateSummaryRequest
+    ) -> Message:
+        layout = read_share_group_state_summary
+        self.summarized += 1
+        results = [
+            layout.ReadStateSummaryResult(
+                topic_id=topic.topic_id,
+                partitions=[
+                    layout.PartitionResult(
+                        partition=it.partition,
+                        state_epoch=self.state_epoch,
+                        leader_epoch=self.leader_epoch,
+                        start_offset=self.start_offset,
+                    )
+                    for it in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return layout.ReadShareGroupStateSummaryResponse(results=results)
 
     async def write(self, _: Any, __: Any, request: write_share_group_state.WriteShareGroupStateRequest) -> Message:
         layout = write_share_group_state

@@ -94,7 +94,7 @@ def _session(broker: Broker, context: RequestContext, request: ShareFetchRequest
     if epoch != FIRST_EPOCH:
         return sharing.sessions.at(key, epoch)
     connection_id = context.session.connection_id
-    session = sharing.sessions.open(key, connection_id)
+    session = sharing.open(key, connection_id, f"{context.session.principal} at {context.session.client_host}")
     broker.gone[connection_id] = lambda: sharing.connection_gone(connection_id)
     return session
 
