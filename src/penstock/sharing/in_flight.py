@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from operator import attrgetter
 from typing import Final
@@ -100,7 +100,7 @@ class Batch:
         run = self.runs[at]
         if run.first == offset:
             return at
-        tail = replace(run, first=offset)
+        tail = Run(offset, *_ALL_BUT_FIRST(run))
         run.last = offset - 1
         self.runs.insert(at + 1, tail)
         return at + 1
@@ -114,6 +114,7 @@ class Batch:
         return gone
 
 
+_ALL_BUT_FIRST: Final = attrgetter(*(field.name for field in fields(Run)[1:]))
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
 

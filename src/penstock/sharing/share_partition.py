@@ -78,6 +78,8 @@ class SharePartition:
         """No lock runs out before."""
         self._writes = 0
         self._under_way: dict[int, Sequence[StateBatch]] = {}
+        self._counting: set[int] = set()
+        """Those of them that are deliveries."""
 
     # its life
 
@@ -184,6 +186,7 @@ class SharePartition:
         """
         batches = [StateBatch(first, last, RecordState.AVAILABLE, count) for first, last, count in acquired]
         write = self._to_write(batches)
+        self._counting.add(write.write_id)
         for it in batches:
             for run in self.flight.cut(it.first, it.last):
                 run.writing = write.write_id
@@ -378,10 +381,12 @@ class SharePartition:
 
     def written(self, write_id: int, *, is_written: bool, now_ms: int) -> None:
         """What was to be written down is, or could not be."""
+        is_counting = write_id in self._counting
+        self._counting.discard(write_id)
         for batch in self._under_way.pop(write_id):
             for run in self.flight.cut(batch.first, batch.last):
                 if run.writing == write_id:
-                    if run.state is RecordState.ACQUIRED:
+                    if is_counting:
                         self._counted(run, now_ms, is_written=is_written)
                     elif is_written:
                         self._settle(run, now_ms)
@@ -392,7 +397,8 @@ class SharePartition:
     def _settle(self, run: Run, now_ms: int) -> None:
         run.writing = SETTLED
         run.unlock()
-        self._hold(run, run.held_until_ms, now_ms)
+        if run.state is RecordState.AVAILABLE:
+            self._hold(run, run.held_until_ms, now_ms)
 
     def _take_back(self, run: Run, now_ms: int) -> None:
         """The member has it still, if its lock lasts."""

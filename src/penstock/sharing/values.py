@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby, repeat
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.protocol.value import Value
 from penstock.sharing.in_flight import RecordState, Run
 
+T = TypeVar("T")
 GAP: Final = 0
 ACCEPT: Final = 1
 RELEASE: Final = 2
@@ -30,7 +31,6 @@ MOST_DOUBLED: Final = 27
 """A millisecond is more than a day then."""
 AS_THE_GROUP: Final = -1
 """A delay that is the group's."""
-ALL_AS_THE_GROUP: Final = (AS_THE_GROUP,)
 
 
 class ShareSettings(Value):
@@ -96,16 +96,23 @@ class Written(Value):
 
 def same_types(it: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, int, int]]:
     """(type, delay, first, last) of neighbours with the same type and delay, from the beginning of the partition on."""
-    types, delays = it.types, it.delays_ms or ALL_AS_THE_GROUP
-    if len(types) == len(delays) == 1:
-        return [(types[0], delays[0], max(it.first, start_offset), it.last)]
+    types, delays = it.types, it.delays_ms
+    if not delays:
+        if len(types) == 1:
+            return [(types[0], AS_THE_GROUP, max(it.first, start_offset), it.last)]
+        return [(kind, AS_THE_GROUP, first, last) for kind, first, last in _alike(types, it.first, start_offset)]
     count = it.last - it.first + 1
     each = zip(*(them if len(them) > 1 else repeat(them[0], count) for them in (types, delays)), strict=True)
-    found, first = [], it.first
-    for (kind, delay_ms), same in groupby(each):
+    return [(kind, delay_ms, first, last) for (kind, delay_ms), first, last in _alike(each, it.first, start_offset)]
+
+
+def _alike(said: Iterable[T], first: int, start_offset: int) -> list[tuple[T, int, int]]:
+    """What is said of records from `first` on, and from which to which the same."""
+    found = []
+    for what, same in groupby(said):
         behind = first + len(list(same))
         if behind > start_offset:
-            found.append((kind, delay_ms, max(first, start_offset), behind - 1))
+            found.append((what, max(first, start_offset), behind - 1))
         first = behind
     return found
 
