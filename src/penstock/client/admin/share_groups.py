@@ -30,7 +30,7 @@ from penstock.protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from penstock.protocol.requests.own_apis import (
+from penstock.protocol.requests.share_progress import (
     DescribedSharePartition,
     DescribeSharePartitionsRequest,
     DescribeSharePartitionsResponse,
@@ -132,24 +132,27 @@ class ShareGroupAdmin:
                 for name, numbers in numbers_by_topic(positions)
             ],
         )
-        metadata = await self._cluster.refresh(sorted({place.topic for place in positions}))
-        answers = await asyncio.gather(
-            *(self._cluster.to_node(node_id, request, DescribeSharePartitionsResponse) for node_id in metadata.brokers),
-            return_exceptions=True,
-        )
-        found: dict[TopicPartition, ShareProgress] = {}
-        for answer in answers:
-            if isinstance(answer, ClientError):
-                continue
-            if isinstance(answer, BaseException):
-                raise answer
-            raise_for(answer.error_code, group_id)
-            for topic in answer.topics:
-                found |= {
-                    TopicPartition(topic.topic_name, row.partition): _progress(row, answer.now_ms)
-                    for row in topic.partitions
-                }
-        return found
+
+        async def attempt() -> dict[TopicPartition, ShareProgress]:
+            metadata = await self._cluster.refresh(sorted({place.topic for place in positions}))
+            answers = await asyncio.gather(
+                *(self._cluster.to_node(it, request, DescribeSharePartitionsResponse) for it in metadata.brokers),
+                return_exceptions=True,
+            )
+            found: dict[TopicPartition, ShareProgress] = {}
+            for answer in answers:
+                if isinstance(answer, ClientError):
+                    continue
+                if isinstance(answer, BaseException):
+                    raise answer
+                raise_for(answer.error_code, group_id)
+                for topic in answer.topics:
+                    raise_for(topic.error_code, topic.topic_name)
+                    for row in topic.partitions:
+                        found[TopicPartition(topic.topic_name, row.partition)] = _progress(row, answer.now_ms)
+            return found
+
+        return await self._cluster.retrying(attempt)
 
     async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The group must have no members; one that is not there is made."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from penstock.node.metrics.distribution import Durations
-from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Registry
+from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Metric, Registry
 from penstock.node.sharing.progress import UNKNOWN_MS
 from penstock.node.sharing.shared import Shared
 from penstock.sharing.sessions import ShareSessions
@@ -46,7 +46,35 @@ def register_shares(
     now_ms: Callable[[], int],
 ) -> None:
     """`led` are the share partitions that are led here; `now_ms` is the wall clock."""
+    group, session = Group.SHARE_GROUPS, Group.SHARE_SESSIONS
+    registry.add(
+        Counter(
+            group,
+            "RecordAcknowledgementsPerSec",
+            "Records of which members said something that holds",
+            lambda: {(name,): counted.acknowledged[kind] for kind, name in ACK_TYPES.items()},
+            labels=("ackType",),
+        ),
+        Histogram(
+            group,
+            "PartitionLoadTimeMs",
+            "How long it took to read what was written down of a share partition",
+            lambda: counted.load_time,
+            unit="milliseconds",
+        ),
+        *_of_partitions(led, now_ms),
+        Gauge(session, "ShareSessionsCount", "Share sessions that are open", lambda: len(sessions)),
+        Gauge(session, "SharePartitionsCount", "Partitions in all of them", lambda: sessions.partition_count),
+        Counter(
+            session,
+            "ShareSessionEvictionsPerSec",
+            "Sessions that ended with their connection",
+            lambda: counted.evictions,
+        ),
+    )
 
+
+def _of_partitions(led: Callable[[], Iterable[Shared]], now_ms: Callable[[], int]) -> Iterator[Metric[Any]]:
     def waited() -> Iterator[tuple[Labels, int]]:
         looks = MOST_LOOKS
         for shared in led():
@@ -64,60 +92,26 @@ def register_shares(
 
         return each
 
-    group, partition, session = Group.SHARE_GROUPS, Group.SHARE_PARTITIONS, Group.SHARE_SESSIONS
-    partition_gauge = partial(Gauge, partition, labels=OF_PARTITION)
-    registry.add(
-        Counter(
-            group,
-            "RecordAcknowledgementsPerSec",
-            "Records of which members said something that holds",
-            lambda: {(name,): counted.acknowledged[kind] for kind, name in ACK_TYPES.items()},
-            labels=("ackType",),
-        ),
-        Histogram(
-            group,
-            "PartitionLoadTimeMs",
-            "How long it took to read what was written down of a share partition",
-            lambda: counted.load_time,
-            unit="milliseconds",
-        ),
-        partition_gauge(
-            "InFlightMessageCount",
-            "Records between beginning and end, finished ones among others included",
-            of_each(lambda shared: shared.machine.in_flight),
-        ),
-        partition_gauge("InFlightBatchCount", "Batches of them", of_each(lambda shared: len(shared.machine.flight))),
-        Counter(
-            partition,
-            "AcquisitionLockTimeoutPerSec",
-            "Records whose lock ran out",
-            of_each(lambda shared: shared.locks_run_out),
-            labels=OF_PARTITION,
-        ),
-        partition_gauge(
-            "BacklogCount", "Records that the group has not finished with", of_each(lambda shared: shared.backlog)
-        ),
-        partition_gauge("OldestWaitingMs", "How long the first of them has waited", waited, unit="milliseconds"),
-        Counter(
-            partition,
-            "RecordDeliveriesPerSec",
-            "Records that were given to members",
-            of_each(lambda shared: shared.deliveries.all.total),
-            labels=OF_PARTITION,
-        ),
-        Counter(
-            partition,
-            "RecordRedeliveriesPerSec",
-            "Those of them that had been delivered before",
-            of_each(lambda shared: shared.deliveries.again.total),
-            labels=OF_PARTITION,
-        ),
-        Gauge(session, "ShareSessionsCount", "Share sessions that are open", lambda: len(sessions)),
-        Gauge(session, "SharePartitionsCount", "Partitions in all of them", lambda: sessions.partition_count),
-        Counter(
-            session,
-            "ShareSessionEvictionsPerSec",
-            "Sessions that ended with their connection",
-            lambda: counted.evictions,
-        ),
+    gauge = partial(Gauge, Group.SHARE_PARTITIONS, labels=OF_PARTITION)
+    counter = partial(Counter, Group.SHARE_PARTITIONS, labels=OF_PARTITION)
+    yield gauge(
+        "InFlightMessageCount",
+        "Records between beginning and end, finished ones among others included",
+        of_each(lambda shared: shared.machine.in_flight),
+    )
+    yield gauge("InFlightBatchCount", "Batches of them", of_each(lambda shared: len(shared.machine.flight)))
+    yield counter(
+        "AcquisitionLockTimeoutPerSec", "Records whose lock ran out", of_each(lambda shared: shared.locks_run_out)
+    )
+    yield gauge("BacklogCount", "Records that the group has not finished with", of_each(lambda shared: shared.backlog))
+    yield gauge("OldestWaitingMs", "How long the first of them has waited", waited, unit="milliseconds")
+    yield counter(
+        "RecordDeliveriesPerSec",
+        "Records that were given to members",
+        of_each(lambda shared: shared.deliveries.all.total),
+    )
+    yield counter(
+        "RecordRedeliveriesPerSec",
+        "Those of them that had been delivered before",
+        of_each(lambda shared: shared.deliveries.again.total),
     )

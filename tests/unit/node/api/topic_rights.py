@@ -44,7 +44,7 @@ from penstock.protocol.messages import (
     share_group_heartbeat,
     txn_offset_commit,
 )
-from penstock.protocol.requests import own_apis
+from penstock.protocol.requests import own_apis, share_progress
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.schema import Message
 
@@ -278,8 +278,8 @@ def _holders(name: str, _: UUID) -> Message:
 
 
 def _share_partitions(name: str, _: UUID) -> Message:
-    topics = [own_apis.ShareTopicAt(topic_name=name, partitions=[own_apis.SharePartitionAt(partition=0)])]
-    return own_apis.DescribeSharePartitionsRequest(group_id="sharers", topics=topics)
+    topics = [share_progress.ShareTopicAt(topic_name=name, partitions=[share_progress.SharePartitionAt(partition=0)])]
+    return share_progress.DescribeSharePartitionsRequest(group_id="sharers", topics=topics)
 
 
 def rows(

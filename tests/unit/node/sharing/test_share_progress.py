@@ -9,7 +9,7 @@ from tests.unit.node.sharing.stand_in import sharing_node
 
 from penstock.node.sharing.progress import HALF_MS, Rate
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.requests.own_apis import (
+from penstock.protocol.requests.share_progress import (
     DescribedSharePartition,
     DescribeSharePartitionsRequest,
     DescribeSharePartitionsResponse,

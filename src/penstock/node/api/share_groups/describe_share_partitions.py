@@ -12,7 +12,7 @@ from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.slices import Steps
 from penstock.node.sharing.progress import UNKNOWN_MS, came_ms
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.requests.own_apis import (
+from penstock.protocol.requests.share_progress import (
     DescribedSharePartition,
     DescribedShareTopic,
     DescribeSharePartitionsRequest,
