@@ -48,13 +48,14 @@ NULL_BY_DEFAULT = {
 # Who does not know a tag passes over it. Kafka numbers its tags from 0 on in each message, so none of its will ever get
 # as far as these.
 HELD_UNTIL = ("held_until_ms", 10_000, "int64", 0, range(2))
+REASON = ("reason", 10_000, "string", "", range(1, 3))
 RELEASE_DELAYS = ("release_delays_ms", 10_001, "[]int64", None, range(1, 3))
 OWN_TAGGED_FIELDS: dict[str, list[tuple[str, int, str, object, range]]] = {
     "HeartbeatRequest": [("commits_when_asked", 10_000, "bool", False, range(4, 5))],
     "HeartbeatResponse": [("commit_now", 10_000, "bool", False, range(4, 5))],
     "ReadShareGroupStateResponse.StateBatch": [HELD_UNTIL],
-    "ShareAcknowledgeRequest.AcknowledgementBatch": [RELEASE_DELAYS],
-    "ShareFetchRequest.AcknowledgementBatch": [RELEASE_DELAYS],
+    "ShareAcknowledgeRequest.AcknowledgementBatch": [REASON, RELEASE_DELAYS],
+    "ShareFetchRequest.AcknowledgementBatch": [REASON, RELEASE_DELAYS],
     "WriteShareGroupStateRequest.StateBatch": [HELD_UNTIL],
 }
 PYTHON_TYPES = {

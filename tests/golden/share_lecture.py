@@ -5,12 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.protocol.errors import KafkaError
 from penstock.sharing.acquiring import Acquired, Demand, Fetched
+from penstock.sharing.breaker import State
+from penstock.sharing.dead_letters import Cause, DeadLetter
 from penstock.sharing.in_flight import HELD, SETTLED, RecordState, Run
 from penstock.sharing.ordered import Keyed, OrderedPartition
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
     ACCEPT,
     GAP,
+    NO_RATE,
     NOT_WRITTEN,
     REJECT,
     RELEASE,
@@ -51,6 +54,7 @@ class ShareLecture:
     def __init__(self) -> None:
         self.partition = SharePartition(ShareSettings())
         self.now_ms = 0
+        self.letters: list[DeadLetter] = []
 
     def handle(self, line: str) -> Iterable[str]:
         options = dict(OPTION.findall(line))
@@ -75,7 +79,10 @@ class ShareLecture:
             int(options.get("backoff", 0)),
             int(options.get("longest", 60_000)),
             delivery_count_durable=options.get("durable") == "yes",
+            has_dead_letters=options.get("dead") == "yes",
+            dead_letter_max_rate=int(options.get("rate", NO_RATE)),
         )
+        self.letters = []
         self.partition = OrderedPartition(settings) if options.get("order") == "key" else SharePartition(settings)
         self.partition.load()
         start, *batches = words
@@ -154,6 +161,28 @@ class ShareLecture:
         )
         yield f"write {write.write_id} from {write.start_offset}, {write.delivery_complete_count} finished: {batches}"
 
+    # dead letters
+
+    def _letters(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """Those that are due."""
+        letters = self.partition.take_dead_letters(self.now_ms)
+        self.letters += letters
+        if not letters:
+            yield "no letter"
+        for it in letters:
+            cause = "a rejection" if it.cause is Cause.REJECTED else "too many deliveries"
+            known = "perhaps again" if it.failures is None else f"first {it.failures.first.text}"
+            if it.failures is not None and it.failures.last is not it.failures.first:
+                known += f", last {it.failures.last.text}"
+            yield f"letter {shown(it.first, it.last)}*{it.delivery_count} of {cause}, {known}"
+        breaker = self.partition.breaker
+        if breaker.state is not State.CLOSED:
+            yield f"deliveries are {breaker.state.value} until {breaker.next_ms}"
+
+    def _buried(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        letters, self.letters = self.letters, []
+        yield from self._told(self.partition.buried(letters))
+
     # members
 
     def _member(self, member: str, words: list[str], options: dict[str, str]) -> Iterator[str]:
@@ -173,7 +202,9 @@ class ShareLecture:
             given = [Acknowledgement(*span(it), types, delays(options)) for it in records]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
         else:
-            given = [Acknowledgement(*span(it), [TYPES[what]], delays(options)) for it in records]
+            given = [
+                Acknowledgement(*span(it), [TYPES[what]], delays(options), options.get("why", "")) for it in records
+            ]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
 
     def _takes(self, member: str, records: list[str], options: dict[str, str]) -> list[Acquired]:

@@ -12,6 +12,8 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Final
 
+from penstock.sharing.failures import Failures
+
 Span = tuple[int, int]
 """The first and the last offset (inclusive)."""
 
@@ -52,6 +54,8 @@ class Run:
     locked_until_ms: int = 0
     writing: int = SETTLED
     held_until_ms: int = 0
+    failures: Failures | None = None
+    """Kept where the record may become a dead letter."""
 
     def __len__(self) -> int:
         return self.last - self.first + 1

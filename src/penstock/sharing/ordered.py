@@ -191,7 +191,7 @@ class OrderedPartition(SharePartition):
 
     def _take_back(self, run: Run, now_ms: int) -> None:
         """If it cannot be written, it is over all the same."""
-        if run.member != NO_MEMBER:
+        if run.member != NO_MEMBER or run.state is RecordState.ARCHIVING:
             super()._take_back(run, now_ms)
         if run.state.is_terminal:
             run.writing = SETTLED

@@ -5,13 +5,15 @@
 | AVAILABLE         | ACQUIRED     | `acquire`: counts a delivery, locks the record for one member      | counts* |
 | AVAILABLE         | ARCHIVED     | the log begins behind it, or compaction has taken it               | no      |
 | ACQUIRED          | ACKNOWLEDGED | `acknowledge` with accept                                          | yes     |
-| ACQUIRED          | ARCHIVED     | `acknowledge` with reject or gap; back after its last delivery     | yes     |
+| ACQUIRED          | ARCHIVED     | `acknowledge` with gap, or as the next line without dead letters   | yes     |
+| ACQUIRED          | ARCHIVING    | `acknowledge` with reject; back after its last delivery            | yes     |
+| ARCHIVING         | ARCHIVED     | `buried`: its dead letter is written, or cannot be                 | yes     |
 | ACQUIRED          | AVAILABLE    | `acknowledge` with release, `release`, `expire` (its lock ran out) | yes     |
 | ACQUIRED          | ARCHIVED     | its transaction was aborted, and the group reads committed ones    | no      |
 
 What a member does holds once the share coordinator has it: until `written` comes nobody else gets the record, and if
 the write failed the member has it again, unless its lock ran out meanwhile. A lock that runs out is over even if that
-cannot be written. The beginning moves over what is finished.
+cannot be written. A dead letter goes out when ARCHIVING is written down. The beginning moves over what is finished.
 
 (*) Where the group has durable counts, by `counting`: then the lock begins, and the member gets the record (`given`).
 What comes back is held until its delay is over, which is written with it: nobody gets it before `expire` says so.
@@ -31,11 +33,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import KafkaError
 from penstock.sharing.acquiring import Acquired, Acquisition, Demand, Fetched, without
+from penstock.sharing.breaker import Breaker
+from penstock.sharing.checks import check_in_flight, check_owner, check_renewal
+from penstock.sharing.dead_letters import DeadLetter, DeadLetters
+from penstock.sharing.failures import Failure, How, failed_again
 from penstock.sharing.in_flight import HELD, SETTLED, Batch, InFlight, RecordState, Run
 from penstock.sharing.values import (
     AS_THE_GROUP,
+    FAILURE,
     LONGEST_DELAY_MS,
     NEVER_MS,
     NOT_WRITTEN,
@@ -60,10 +67,7 @@ class Status(Enum):
 
 
 class SharePartition:
-    """`settings` may change at any time, and hold for what comes then."""
-
     def __init__(self, settings: ShareSettings) -> None:
-        self.settings = settings
         self.status = Status.EMPTY
         self.flight = InFlight()
         self.start_offset = 0
@@ -80,8 +84,16 @@ class SharePartition:
         self._under_way: dict[int, Sequence[StateBatch]] = {}
         self._counting: set[int] = set()
         """Those of them that are deliveries."""
+        self._dead_letters = DeadLetters()
+        self.breaker = Breaker(NEVER_MS)
+        self.configure(settings)
 
     # its life
+
+    def configure(self, settings: ShareSettings) -> None:
+        """They hold for what comes then."""
+        self.settings = settings
+        self.breaker.set_rate(settings.dead_letter_max_rate)
 
     def load(self) -> None:
         """What is written down is being read."""
@@ -99,16 +111,16 @@ class SharePartition:
                 raise ValueError(f"records {it.first} to {it.last} are written down behind {self.next_offset}")
             if it.first > self.next_offset:
                 self.flight.add(Batch([Run(self.next_offset, it.first - 1, RecordState.AVAILABLE, 0)], is_gap=True))
-            # Kafka writes ARCHIVING down of what is to become a dead letter; here there are none, and it is finished.
-            state = RecordState.ARCHIVED if it.state is RecordState.ARCHIVING else it.state
-            run = Run(it.first, it.last, state, it.delivery_count)
+            run = Run(it.first, it.last, it.state, it.delivery_count)
             if self.settings.delivery_count_durable:  # its last delivery was under way
-                run.state = self._after_delivery(run, state)
+                run.state = self.settings.after_delivery(it.state, it.delivery_count)
             self._hold(run, min(it.held_until_ms, now_ms + LONGEST_DELAY_MS), now_ms)
             self.flight.add(Batch([run]))
             self.next_offset = it.last + 1
             if run.state.is_terminal:
                 self.delivery_complete_count += len(run)
+            elif run.state is RecordState.ARCHIVING:
+                self._dead_letters.add(run)
         self._advance()
         self.status = Status.ACTIVE
 
@@ -134,7 +146,7 @@ class SharePartition:
 
     @property
     def can_acquire(self) -> bool:
-        if self.status is not Status.ACTIVE:
+        if self.status is not Status.ACTIVE or not self.breaker.allowed(1):
             return False
         return self._room > 0 or self.next_fetch_offset < self.next_offset
 
@@ -165,6 +177,7 @@ class SharePartition:
             if most <= 0:
                 return []
         self._archive_compacted(fetched.offset, fetched.batches[0][0])
+        demand, most = self.breaker.limited(demand, most)
         until_ms = now_ms + self.settings.record_lock_duration_ms
         acquisition = Acquisition(self.flight, demand, fetched.batches, until_ms, self.settings.delivery_count_limit)
         acquired = acquisition.run(most, last, self.next_offset)
@@ -173,6 +186,7 @@ class SharePartition:
             self._may_be_available(acquisition.left)
         if acquired:
             self._is_locked_until(until_ms)
+            self.breaker.delivered(acquired)
         if fetched.aborted:
             acquired, aborted = without(acquired, fetched.aborted)
             for first, behind in aborted:
@@ -234,14 +248,17 @@ class SharePartition:
         try:
             for it in acknowledgements:
                 if it.last >= self.start_offset:
-                    self._check_in_flight(it)
+                    check_in_flight(self.flight, self.start_offset, it)
                     for kind, delay_ms, first, last in same_types(it, self.start_offset):
-                        self._check_renewal(kind)
+                        check_renewal(self.settings, kind)
                         for run in self.flight.cut(first, last):
-                            self._check_owner(member, run, now_ms)
+                            check_owner(member, run, now_ms)
                             if kind == RENEW:
                                 renewed.append(run)
                             else:
+                                how = FAILURE.get(kind)
+                                failure = None if how is None else Failure(now_ms, how, it.reason)
+                                self._fails(run, failure)
                                 self._give_back(run, STATE_AFTER[kind], changed, now_ms, delay_ms)
         except KafkaError:
             for run in self.flight.runs():
@@ -253,40 +270,23 @@ class SharePartition:
             self._is_locked_until(run.locked_until_ms)
         return self._write(changed)
 
-    def _check_in_flight(self, it: Acknowledgement) -> None:
-        first = max(it.first, self.start_offset)
-        known = self.flight.reach(it.last)
-        if known is None or known[0] > first:
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "these records are not in flight")
-        if it.last > known[1]:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the last record is behind those that are in flight")
-
-    def _check_renewal(self, kind: int) -> None:
-        if kind == RENEW and not self.settings.renew_acknowledge_enable:
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "the group may not renew (share.renew.acknowledge.enable)")
-
-    @staticmethod
-    def _check_owner(member: str, run: Run, now_ms: int) -> None:
-        if run.state is not RecordState.ACQUIRED or run.writing or run.locked_until_ms <= now_ms:
-            reason = "is not acquired"
-        elif run.member != member:
-            reason = "belongs to another member"
-        else:
-            return
-        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"record {run.first} {reason}")
-
     def release(self, member: str, now_ms: int) -> Write | None:
         """The member has gone, or ended its session: all that it has is free, once that is written."""
         changed: list[Run] = []
         for run in self.flight.runs():
             if run.state is RecordState.ACQUIRED and run.member == member:
+                self._fails(run, Failure(now_ms, How.RELEASED))
                 self._give_back(run, RecordState.AVAILABLE, changed, now_ms)
         return self._write(changed)
+
+    def _fails(self, run: Run, failure: Failure | None) -> None:
+        if failure is not None and self.settings.has_dead_letters:
+            run.failures = failed_again(run.failures, failure)
 
     def _give_back(
         self, run: Run, state: RecordState, changed: list[Run], now_ms: int, delay_ms: int = AS_THE_GROUP
     ) -> None:
-        self._become(run, self._after_delivery(run, state))
+        self._become(run, self.settings.after_delivery(state, run.delivery_count))
         if run.state is RecordState.AVAILABLE:
             run.held_until_ms = self._held_until_ms(run, now_ms, delay_ms)
         run.writing = self._writes + 1
@@ -298,23 +298,19 @@ class SharePartition:
             delay_ms = self.settings.backoff_ms(run.delivery_count)
         return now_ms + delay_ms if delay_ms else 0
 
-    def _after_delivery(self, run: Run, state: RecordState) -> RecordState:
-        """A record that was delivered as often as it may be is archived instead of delivered again."""
-        is_last = run.delivery_count >= self.settings.delivery_count_limit
-        return RecordState.ARCHIVED if state is RecordState.AVAILABLE and is_last else state
-
     # time
 
     @property
     def next_expiry_ms(self) -> int:
-        """When `expire` has something to do at the earliest; NEVER_MS without locks."""
-        return self._next_expiry_ms
+        """When `expire` has something to do at the earliest; NEVER_MS without locks, and where nothing pauses."""
+        return min(self._next_expiry_ms, self.breaker.next_ms)
 
     def expire(self, now_ms: int) -> Write | None:
         """Take back what was locked until now, and let go what was held. What is being written is decided when that is
         over.
         """
         freed: list[Run] = []
+        self.breaker.pass_time(now_ms)
         self._next_expiry_ms = NEVER_MS
         for run in self.flight.runs():
             if run.writing == HELD:
@@ -328,6 +324,9 @@ class SharePartition:
                 freed.append(run)
             else:
                 self._is_locked_until(run.locked_until_ms)
+        for run in freed:
+            if run.state is RecordState.ARCHIVING:
+                run.writing = self._writes + 1
         return self._write(freed)
 
     def _hold(self, run: Run, until_ms: int, now_ms: int) -> None:
@@ -345,9 +344,24 @@ class SharePartition:
 
     def _free(self, run: Run, now_ms: int) -> None:
         """The lock is over."""
-        self._become(run, self._after_delivery(run, RecordState.AVAILABLE))
+        self._fails(run, Failure(now_ms, How.LOCK_RAN_OUT))
+        self._become(run, self.settings.after_delivery(RecordState.AVAILABLE, run.delivery_count))
         run.unlock()
         self._hold(run, self._held_until_ms(run, now_ms), now_ms)
+
+    # dead letters
+
+    def take_dead_letters(self, now_ms: int) -> Sequence[DeadLetter]:
+        """What is to be written to the dead letters of the group; then report it as `buried`."""
+        letters = self._dead_letters.take(self.flight, self.settings.delivery_count_limit)
+        self.breaker.died(sum(it.count for it in letters), now_ms)
+        return letters
+
+    def buried(self, letters: Sequence[DeadLetter]) -> Write | None:
+        """They are written, or cannot be: what is to be written down of their records."""
+        runs = self._dead_letters.done(letters, self.flight)
+        self._archive(runs)
+        return self._write(runs)
 
     # what the log does
 
@@ -376,8 +390,8 @@ class SharePartition:
 
     @property
     def is_writing(self) -> bool:
-        """Whether the share coordinator has still to answer."""
-        return bool(self._under_way)
+        """Whether the share coordinator has still to answer, or a dead letter is to be written."""
+        return bool(self._under_way) or self._dead_letters.is_open
 
     def written(self, write_id: int, *, is_written: bool, now_ms: int) -> None:
         """What was to be written down is, or could not be."""
@@ -399,6 +413,10 @@ class SharePartition:
         run.unlock()
         if run.state is RecordState.AVAILABLE:
             self._hold(run, run.held_until_ms, now_ms)
+        elif run.state is RecordState.ARCHIVING:
+            self._dead_letters.add(run)
+        else:
+            self.breaker.accepted()
 
     def _take_back(self, run: Run, now_ms: int) -> None:
         """The member has it still, if its lock lasts."""
@@ -406,6 +424,8 @@ class SharePartition:
         self._become(run, RecordState.ACQUIRED)
         if run.locked_until_ms <= now_ms:
             self._free(run, now_ms)
+            if run.state is RecordState.ARCHIVING:
+                self._dead_letters.add(run)
         else:
             self._is_locked_until(run.locked_until_ms)
 

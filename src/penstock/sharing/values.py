@@ -7,6 +7,7 @@ from itertools import groupby, repeat
 from typing import Final, TypeVar
 
 from penstock.protocol.value import Value
+from penstock.sharing.failures import How
 from penstock.sharing.in_flight import RecordState, Run
 
 T = TypeVar("T")
@@ -20,8 +21,9 @@ STATE_AFTER: Final = {
     GAP: RecordState.ARCHIVED,
     ACCEPT: RecordState.ACKNOWLEDGED,
     RELEASE: RecordState.AVAILABLE,
-    REJECT: RecordState.ARCHIVED,
+    REJECT: RecordState.ARCHIVING,
 }
+FAILURE: Final = {RELEASE: How.RELEASED, REJECT: How.REJECTED}
 NOT_WRITTEN: Final = -1
 """The beginning of a share partition of which nothing is written down yet."""
 NEVER_MS: Final = 1 << 63
@@ -31,6 +33,8 @@ MOST_DOUBLED: Final = 27
 """A millisecond is more than a day then."""
 AS_THE_GROUP: Final = -1
 """A delay that is the group's."""
+NO_RATE: Final = -1
+"""As many may die as will."""
 
 
 class ShareSettings(Value):
@@ -47,11 +51,25 @@ class ShareSettings(Value):
     ordered_by_key: bool = False
     delivery_count_durable: bool = False
     """A delivery is written before anybody gets the records."""
+    has_dead_letters: bool = False
+    """What is given up becomes a dead letter first (KIP-1191)."""
+    dead_letter_max_rate: int = NO_RATE
+    """So many in a minute, beyond which deliveries pause."""
 
     def backoff_ms(self, delivery_count: int) -> int:
         """Between that delivery and the next one."""
         doubled = min(max(delivery_count - 1, 0), MOST_DOUBLED)
         return min(self.retry_backoff_ms << doubled, self.retry_backoff_max_ms)
+
+    def after_delivery(self, state: RecordState, delivery_count: int) -> RecordState:
+        """A record that was delivered as often as it may be is given up instead of delivered again; what is given up
+        becomes a dead letter first, where the group has them.
+        """
+        if state is RecordState.AVAILABLE and delivery_count >= self.delivery_count_limit:
+            state = RecordState.ARCHIVING
+        if state is RecordState.ARCHIVING and not self.has_dead_letters:
+            state = RecordState.ARCHIVED
+        return state
 
 
 class StateBatch(Value):
@@ -84,6 +102,8 @@ class Acknowledgement(Value):
     last: int
     types: Sequence[int]
     delays_ms: Sequence[int] = ()
+    reason: str = ""
+    """Why they are released or rejected, if the member says so."""
 
 
 class Written(Value):

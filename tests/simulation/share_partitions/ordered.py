@@ -4,7 +4,7 @@ What must hold besides:
 
 * of the records of a key one has an owner at most;
 * when a record is given away, all before it with its key are finished: so it is written, or they are gone from the log,
-  or that they had their last delivery could not be written.
+  or have their dead letter, or that they had their last delivery could not be written.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class OrderedWorld(World):
         _, state, _ = self.store.records.get(record, (0, RecordState.AVAILABLE, 0))
         if record < self.store.start_offset or state in FINISHED:
             return True
-        return record in self.given_up
+        return record in self.given_up or record in self.dead.over
 
     def send(self, write: Write, told: Callable[[bool], None]) -> None:
         counts = self.leader.counts

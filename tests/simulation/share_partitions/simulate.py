@@ -25,6 +25,7 @@ class Outcome:
     accepted: int
     deliveries: int
     leaders: int
+    letters: int
 
 
 def simulate(seed: int, kind: type[World] = World) -> Outcome:
@@ -36,7 +37,7 @@ def simulate(seed: int, kind: type[World] = World) -> Outcome:
     except Exception as error:
         trace = "\n".join(world.trace[-TRACE_LINES:])
         raise SimulationError(f"{trace}\nseed {seed}: {type(error).__name__}: {error}") from error
-    return Outcome(world.log_end, len(world.accepted), world.deliveries, world.leaders)
+    return Outcome(world.log_end, len(world.accepted), world.deliveries, world.leaders, len(world.dead.records))
 
 
 def trouble(world: World) -> None:
@@ -83,7 +84,7 @@ def heal(world: World) -> None:
         world.read_ahead()
         world.take("ann")
         world.say("ann")
-        world.later(10, work)
+        world.later(10 if world.leader.partition.can_acquire else 1_000, work)
 
     def is_done() -> bool:
         partition = world.leader.partition
@@ -98,7 +99,11 @@ def heal(world: World) -> None:
         record
         for first, last in world.log
         for record in range(first, last + 1)
-        if record >= world.log_start and record not in world.accepted and record not in world.finished
+        if record >= world.log_start
+        and record not in world.accepted
+        and record not in world.finished
+        and record not in world.dead.records
+        and record not in world.dead.lost
     ]
     if lost:
         raise InvariantError(f"nobody had {lost}, and nobody will")

@@ -12,6 +12,7 @@ def test_seeds() -> None:
     assert sum(it.accepted for it in outcomes) > 80 * SEEDS, "hardly anything is accepted"
     assert sum(it.deliveries - it.records for it in outcomes) > 80 * SEEDS, "hardly anything is delivered again"
     assert sum(it.leaders for it in outcomes) > 2 * SEEDS, "there are hardly any new leaders"
+    assert sum(it.letters for it in outcomes) > 10 * SEEDS, "there are hardly any dead letters"
 
 
 def test_seeds_in_the_order_of_keys() -> None:

@@ -14,70 +14,40 @@ What must hold, whatever happens:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from random import Random
 
+from tests.simulation.share_partitions.dead_letters import DeadLetterTopic
+from tests.simulation.share_partitions.store import Store
+
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Acquired, Demand, Fetched
+from penstock.sharing.dead_letters import DeadLetter
 from penstock.sharing.in_flight import RecordState, Span
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
     ACCEPT,
     AS_THE_GROUP,
     GAP,
+    NO_RATE,
     REJECT,
     RELEASE,
     RENEW,
     Acknowledgement,
     ShareSettings,
-    StateBatch,
     Write,
-    Written,
 )
 
 LOCK_MS = 1_000
 TROUBLE_MS = 20_000
-HEALING_MS = 400_000
+HEALING_MS = 2_000_000
 MEMBERS = ("ann", "bob", "cid")
-
-
-NOTHING = (0, RecordState.AVAILABLE, 0)
 
 
 class InvariantError(AssertionError):
     pass
-
-
-class Store:
-    """The share coordinator: of each record the state that was written last, and who may write."""
-
-    def __init__(self) -> None:
-        self.leader_epoch = 0
-        self.start_offset = 0
-        self.records: dict[int, tuple[int, RecordState, int]] = {}
-        """How often it was delivered, and until when it is held."""
-
-    def read(self, leader_epoch: int) -> Written:
-        self.leader_epoch = leader_epoch
-        batches = [
-            StateBatch(offset, offset, state, count, held)
-            for offset, (count, state, held) in sorted(self.records.items())
-        ]
-        return Written(self.start_offset, 0, [it for it in batches if it.first >= self.start_offset])
-
-    def write(self, leader_epoch: int, write: Write) -> bool:
-        if leader_epoch < self.leader_epoch:
-            return False
-        self.start_offset = max(self.start_offset, write.start_offset)
-        for batch in write.batches:
-            for offset in range(batch.first, batch.last + 1):
-                self.records[offset] = max(
-                    (batch.delivery_count, batch.state, batch.held_until_ms), self.records.get(offset, NOTHING)
-                )
-        self.records = {offset: it for offset, it in self.records.items() if offset >= self.start_offset}
-        return True
 
 
 class Leader:
@@ -111,6 +81,7 @@ class World:
         self.log_start = 0
         self.log_end = 0
         self.store = Store()
+        self.dead = DeadLetterTopic(seed)
         self.settings = ShareSettings(
             LOCK_MS,
             self.random.choice([2, 3, 5]),
@@ -118,6 +89,8 @@ class World:
             retry_backoff_ms=self.random.choice([0, 0, 50, 700]),
             retry_backoff_max_ms=self.random.choice([400, 5_000]),
             delivery_count_durable=self.random.random() < 0.3,
+            has_dead_letters=self.dead.is_there,
+            dead_letter_max_rate=self.dead.rate if self.dead.is_there else NO_RATE,
         )
         self.accepted: set[int] = set()
         """Acknowledged, and the member has the answer."""
@@ -151,6 +124,7 @@ class World:
             self.now_ms, _, call = heappop(self.events)
             call()
             self.let_go()
+            self.bury()
             self.check_partition()
 
     # the leader
@@ -171,6 +145,7 @@ class World:
     def change_leader(self) -> None:
         self.leader.partition.fence()
         self.leader = self.lead()
+        self.dead.new_leader()
         for member in MEMBERS:  # what they had they may still say, to a leader that does not know of it
             if self.random.random() < 0.5:
                 self.held[member].clear()
@@ -183,6 +158,7 @@ class World:
         leader = self.leader
         now_ms = self.clock_ms
         write = leader.partition.expire(now_ms)
+        self.dead.time_passed(now_ms)
         for offset, (_, until_ms) in list(leader.holders.items()):
             if until_ms <= now_ms and offset not in leader.counting:
                 del leader.holders[offset]
@@ -265,6 +241,7 @@ class World:
     def acquired(self, member: str, record: int, count: int) -> None:
         leader = self.leader
         self.deliveries += 1
+        self.dead.check_delivery(record)
         if record in self.accepted:
             raise InvariantError(f"record {record} was accepted, and {member} gets it again")
         holder = leader.holders.get(record)
@@ -282,7 +259,7 @@ class World:
         leader.holders[record] = (member, self.clock_ms + LOCK_MS)
         if self.settings.delivery_count_durable:
             leader.counting.add(record)
-        if count == self.settings.delivery_count_limit:
+        if count == self.settings.delivery_count_limit and not self.dead.is_there:
             self.finished.add(record)
 
     def say(self, member: str) -> None:
@@ -336,7 +313,7 @@ class World:
 
     def told(self, leader: Leader, kind: int, until: dict[int, tuple[str, int]], is_written: bool) -> None:
         """The answer to an acknowledgement. What failed may be written down all the same: then nobody gets it again."""
-        if kind != RELEASE:
+        if kind in (ACCEPT, GAP) or (kind == REJECT and not self.dead.is_there):
             self.finished.update(until)
         if is_written and kind == ACCEPT:
             self.accepted.update(until)
@@ -378,6 +355,25 @@ class World:
             doubled = settings.retry_backoff_ms * 2 ** (leader.counts.get(record, 1) - 1)
             delay_ms = min(doubled, settings.retry_backoff_max_ms)
         leader.held_until_ms[record] = now_ms + delay_ms
+
+    # dead letters
+
+    def bury(self) -> None:
+        """Send the letters that are due."""
+        leader = self.leader
+        letters = leader.partition.take_dead_letters(self.clock_ms)
+        if letters:
+            self.note(f"dead {letters}")
+            self.dead.send(leader.epoch, letters, leader.counts, self.store.is_over, self.clock_ms)
+            self.later(1, partial(self.letters_arrive, leader, letters, 1))
+
+    def letters_arrive(self, leader: Leader, letters: Sequence[DeadLetter], attempt: int) -> None:
+        if not self.dead.arrives(letters, attempt, is_calm=self.calm):
+            self.later(1_000 << attempt, partial(self.letters_arrive, leader, letters, attempt + 1))
+        elif leader is self.leader:
+            write = leader.partition.buried(letters)
+            if write is not None:
+                self.send(write, lambda done: None)
 
     # the log
 

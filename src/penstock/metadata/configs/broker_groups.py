@@ -72,6 +72,10 @@ group.streams.max.size int 2147483647 1.. fixed medium | Members of one streams 
 group.streams.num.standby.replicas int 0 0.. fixed medium | Default of a group's streams.num.standby.replicas.
 group.streams.max.standby.replicas int 2 0.. fixed medium | Most standby replicas of a streams group.
 group.streams.initial.rebalance.delay.ms int 3000 0.. fixed medium | How long a new streams group waits for members.
+errors.deadletterqueue.auto.create.topics.enable boolean false * cluster medium
+    | Whether a topic of dead letters that a share group names and that is missing is made.
+errors.deadletterqueue.topic.name.prefix string dlq. * cluster medium
+    | How names of topics of dead letters begin; empty: as they like.
 share.coordinator.append.linger.ms int -1 -1.. fixed medium | How long the share coordinator collects records.
 share.coordinator.cold.partition.snapshot.interval.ms int 300000 1.. fixed low | Snapshots of idle share partitions.
 share.coordinator.load.buffer.size int 5242880 1.. fixed high | Bytes that are read at once when it loads.

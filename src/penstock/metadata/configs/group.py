@@ -6,10 +6,18 @@ GROUP_CONFIGS = read_table("""
 consumer.assignment.interval.ms int 1000 0.. cluster medium | Pause between two assignments of a consumer group.
 consumer.heartbeat.interval.ms int 5000 1.. cluster medium | How often a member of a consumer group sends heartbeats.
 consumer.session.timeout.ms int 45000 1.. cluster medium | Silence after which a member of a consumer group is out.
+errors.deadletterqueue.copy.record.enable boolean false * cluster medium
+    | Whether a dead letter has key, value and headers of its record, and not only where that is and what happened.
+errors.deadletterqueue.topic.name string "" * cluster medium
+    | The topic that gets a dead letter of each record that a share group gives up; empty: none. It has to have
+    | errors.deadletterqueue.group.enable, and a name as errors.deadletterqueue.topic.name.prefix wants it.
 share.assignment.interval.ms int 1000 0.. cluster medium | Pause between two assignments of a share group.
 share.assignor.offload.enable boolean true * cluster medium | Whether its assignments are worked out elsewhere.
 share.auto.offset.reset string latest * cluster medium
     | Where a share group begins: earliest, latest or by_duration:<ISO 8601 duration>.
+share.deadletter.max.rate int -1 1../-1 cluster medium
+    | Dead letters of one partition in a minute, beyond which its deliveries pause, then go on with a few until a record
+    | is accepted; -1: no limit. A key of Penstock's own.
 share.delivery.count.durable boolean false * cluster medium
     | Whether each delivery is written before the records go out, so that no new leader forgets it.
 share.delivery.count.limit int 5 2.. cluster medium | How often a record is delivered before it is given up.
@@ -31,8 +39,11 @@ streams.session.timeout.ms int 45000 1.. cluster medium | Silence after which a 
 """)
 
 _WITHOUT_BROKER_KEY = (
-    "share.delivery.count.durable",
+    "errors.deadletterqueue.copy.record.enable",
+    "errors.deadletterqueue.topic.name",
     "share.auto.offset.reset",
+    "share.deadletter.max.rate",
+    "share.delivery.count.durable",
     "share.isolation.level",
     "share.ordering",
     "share.renew.acknowledge.enable",

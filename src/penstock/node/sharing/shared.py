@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,10 +15,13 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import iterate_batches
 from penstock.replication.waits import NEVER, Wait, Waits
 from penstock.sharing.acquiring import Acquired, Demand, Fetched
+from penstock.sharing.breaker import State
 from penstock.sharing.in_flight import Span
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.share_partition import SharePartition, Status
 from penstock.sharing.values import NEVER_MS, ShareSettings
+
+logger = logging.getLogger(__name__)
 
 LAST_OFFSET = NEVER - 1
 
@@ -70,6 +74,8 @@ class Shared:
         self.deliveries = Deliveries(self.now_ms())
         self.oldest = Oldest(partition)
         self._expire = expire
+        self._told = State.CLOSED
+        """What the log has said of the breaker last."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER_MS
         self._waiting: dict[Callable[[], None], None] = {}
@@ -128,8 +134,31 @@ class Shared:
             woken()
         self._set_timer()
 
+    def tell_of_pauses(self) -> None:
+        """The log says where deliveries pause, as too many records became dead letters, and where they go on."""
+        breaker = self.machine.breaker
+        if self._told is breaker.state:
+            return
+        self._told = breaker.state
+        group, place = self.key.group_id, f"{self.partition.topic}-{self.key.partition}"
+        rate = self.machine.settings.dead_letter_max_rate
+        if breaker.state is State.OPEN:
+            pause_s = -((self.now_ms() - breaker.next_ms) // 1000)
+            logger.warning(
+                "share group %s: deliveries of %s pause for %d s, as more than %d records became dead letters in a"
+                " minute (share.deadletter.max.rate); another rate ends the pause",
+                group,
+                place,
+                pause_s,
+                rate,
+            )
+        elif breaker.state is State.PROBING:
+            logger.warning("share group %s: a few records of %s are delivered to see whether they die", group, place)
+        else:
+            logger.warning("share group %s: deliveries of %s go on", group, place)
+
     def _set_timer(self) -> None:
-        """For the locks that run out next."""
+        """For the locks that run out next, and pauses that end."""
         if self.machine.status is not Status.ACTIVE:
             return
         expiry_ms = self.machine.next_expiry_ms

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
@@ -19,6 +20,8 @@ from penstock.node.environment.tasks import Tasks
 from penstock.node.metrics.registry import Registry
 from penstock.node.serving.slices import Slices
 from penstock.node.sharing.clocks import shifted
+from penstock.node.sharing.dead_letter_metrics import register_dead_letters
+from penstock.node.sharing.dead_letters import DeadLetterWriter
 from penstock.node.sharing.group_settings import GroupSettings, OfGroup
 from penstock.node.sharing.ordered import OrderedShared
 from penstock.node.sharing.persister import Epochs
@@ -26,6 +29,7 @@ from penstock.node.sharing.share_metrics import Counted, register_shares
 from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Acquired
+from penstock.sharing.dead_letters import DeadLetter
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.sessions import SessionKey, ShareSession, ShareSessions, TopicPartition
 from penstock.sharing.share_partition import Status
@@ -64,6 +68,7 @@ class Shares:
         persister: Persister,
         find: Callable[[UUID, int], Partition],
         slices: Slices,
+        random: Random,
     ) -> None:
         self.settings = GroupSettings(config, context.image)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
@@ -76,16 +81,19 @@ class Shares:
         """The same, by group."""
         self.counted = Counted()
         self._tasks = Tasks()
+        self._letters = DeadLetterWriter(config, context, self.settings, random, self._buried)
         self._has_stopped = False
 
     def register(self, metrics: Registry) -> None:
         led = self._led
         register_shares(metrics, self.counted, self.sessions, lambda: list(led.values()), self._context.now_ms)
+        register_dead_letters(metrics, self._letters.counted, lambda: list(led.values()))
 
     async def stop(self) -> None:
         self._has_stopped = True
         for shared in list(self._led.values()):
             self._end(shared)
+        await self._letters.stop()
         await self._persister.stop()  # those that load may wait for it
         self._tasks.cancel()
         await self._tasks.settle()
@@ -122,7 +130,8 @@ class Shares:
         elif shared.error is not None:
             self._end(shared)
             raise shared.error
-        shared.machine.settings, shared.reads_committed = settings.partitions, settings.reads_committed
+        shared.machine.configure(settings.partitions)
+        shared.reads_committed = settings.reads_committed
         return shared
 
     def _made(self, key: ShareKey, partition: Partition, settings: OfGroup) -> Shared:
@@ -165,6 +174,7 @@ class Shares:
             shared.fail(error)
         except ValueError as error:
             shared.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+        self._bury(shared)
         shared.has_news()
 
     def _ahead_ms(self, shared: Shared) -> int:
@@ -236,7 +246,29 @@ class Shares:
         if write is not None:
             shared.locks_run_out += sum(it.last - it.first + 1 for it in write.batches)
             self._write(shared, write, nobody)
+        self._bury(shared)
         shared.has_news()
+
+    # dead letters
+
+    def _bury(self, shared: Shared) -> None:
+        """Have dead letters written that are due, and tell where deliveries pause or go on."""
+        machine = shared.machine
+        if machine.status is not Status.ACTIVE:
+            return
+        letters = machine.take_dead_letters(shared.now_ms())
+        if letters:
+            self._letters.bury(shared, letters)
+        shared.tell_of_pauses()
+
+    def _buried(self, shared: Shared, letters: Sequence[DeadLetter]) -> None:
+        write = shared.machine.buried(letters)
+        if write is not None:
+            self._write(shared, write, nobody)
+        else:
+            self._end_if_idle(shared)
+
+    # what is written down
 
     def _write(self, shared: Shared, write: Write, answer: Answer) -> None:
         epochs = Epochs(shared.leader_epoch, shared.machine.state_epoch)
@@ -250,6 +282,7 @@ class Shares:
         shared.machine.written(write_id, is_written=error is None, now_ms=shared.now_ms())
         if error is not None and error.code in ENDS_IT:
             self._end(shared)
+        self._bury(shared)
         answer(error)
         shared.has_news()
         self._end_if_idle(shared)

@@ -26,10 +26,12 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
 from penstock.protocol.messages import (
     find_coordinator,
+    produce,
     read_share_group_state,
     read_share_group_state_summary,
     write_share_group_state,
 )
+from penstock.protocol.records import Record, decode_batch
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
@@ -56,6 +58,10 @@ class StandIn:
     leader_epoch: int = -1
     """Of who has read what there is."""
     summarized: int = 0
+    letters: list[tuple[int, Record]] = field(default_factory=list)
+    """What was produced, by partition."""
+    not_produced: deque[ErrorCode] = field(default_factory=deque)
+    """Refusals of what comes to be produced."""
 
     def __post_init__(self) -> None:
         self.held.set()
@@ -86,7 +92,18 @@ class StandIn:
             Handler(int(ApiKey.WRITE_SHARE_GROUP_STATE), 0, 1, self.write, NOTHING),
             Handler(int(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY), 0, 1, self.summarize, NOTHING),
             Handler(int(ApiKey.FIND_COORDINATOR), 0, 6, self.find, NOTHING),
+            Handler(int(ApiKey.PRODUCE), 3, 13, self.produce, NOTHING),
         ]
+
+    def produce(self, _: Any, __: Any, request: produce.ProduceRequest) -> Message:
+        (topic,) = request.topic_data
+        (partition,) = topic.partition_data
+        refusal = self.not_produced.popleft() if self.not_produced else ErrorCode.NONE
+        if refusal == ErrorCode.NONE:
+            self.letters += [(partition.index, it) for it in decode_batch(bytes(partition.records or b""))]
+        told = produce.PartitionProduceResponse(index=partition.index, error_code=refusal)
+        responses = [produce.TopicProduceResponse(topic_id=topic.topic_id, partition_responses=[told])]
+        return produce.ProduceResponse(responses=responses)
 
     def _refusal(self) -> ErrorCode:
         return self.refusals.popleft() if self.refusals else ErrorCode.NONE

@@ -16,6 +16,7 @@ from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.slices import Pace, Slices
 from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.failures import MOST_CHARACTERS
 from penstock.sharing.sessions import SessionKey, TopicPartition
 from penstock.sharing.values import AS_THE_GROUP, LONGEST_DELAY_MS, RENEW, Acknowledgement
 
@@ -119,7 +120,13 @@ class Acknowledging:
             self.refused[place] = refusal
             return
         said = [
-            Acknowledgement(it.first_offset, it.last_offset, it.acknowledge_types, it.release_delays_ms)
+            Acknowledgement(
+                it.first_offset,
+                it.last_offset,
+                it.acknowledge_types,
+                it.release_delays_ms,
+                reason=it.reason[:MOST_CHARACTERS],
+            )
             for it in batches
         ]
         self._missing += 1
