@@ -63,6 +63,7 @@ class ShareSession:
                     first_offset=batch.first,
                     last_offset=batch.last,
                     acknowledge_types=batch.types,
+                    reason=batch.reason,
                     release_delays_ms=list(batch.delays_ms),
                 )
                 for batch in batches.get((topic_id, index), ())
@@ -93,6 +94,7 @@ class ShareSession:
                     first_offset=batch.first,
                     last_offset=batch.last,
                     acknowledge_types=batch.types,
+                    reason=batch.reason,
                     release_delays_ms=list(batch.delays_ms),
                 )
                 for batch in batches

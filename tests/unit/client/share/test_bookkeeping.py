@@ -58,7 +58,7 @@ def test_batches_say_the_same_whatever_the_types_are() -> None:
     for number in range(3**9):
         types = {2 * it if it > 6 else it: number // 3**it % 3 for it in range(9)}
         told: dict[int, int] = {}
-        for first, last, found, _ in batches_of(types):
+        for first, last, found, *_ in batches_of(types):
             assert len(found) in (1, last - first + 1)
             told |= {it: found[0] if len(found) == 1 else found[it - first] for it in range(first, last + 1)}
         assert told == types
@@ -156,6 +156,39 @@ def test_a_release_may_have_a_delay_of_its_own() -> None:
             for batch in partition.acknowledgement_batches
         ]
         assert delays == [(1, 3, [500, -1, -1]), (5, 6, [700]), (1, 1, [])]
+
+
+def test_records_with_another_reason_are_another_batch() -> None:
+    session = ShareSession("g", "m")
+    fetch(session, [P0, Q0])
+    session.answered(ErrorCode.NONE)
+    some = [
+        Acknowledgements(NODE, P0, {1: J, 2: J, 3: A, 4: R}, {4: 500}, {1: "a", 2: "a", 4: "b"}),
+        Acknowledgements(NODE, P0, {2: J}),
+        Acknowledgements(NODE, Q0, {1: R}),
+    ]
+    for request in (session.acknowledge_request(some), session.fetch_request([P0, Q0], some, ShareFetchRequest())):
+        told = [
+            (batch.first_offset, batch.acknowledge_types, batch.reason, batch.release_delays_ms)
+            for topic in request.topics
+            for partition in topic.partitions
+            for batch in partition.acknowledgement_batches
+        ]
+        assert told == [(1, [J], "a", []), (2, [J, A], "", []), (4, [R], "b", [500]), (1, [R], "", [])]
+
+
+def test_the_last_word_on_a_reason_counts() -> None:
+    deliveries = Deliveries()
+    given(deliveries, 1, 2, 3)
+    deliveries.acknowledge(T0, 1, J, reason="broken")
+    deliveries.acknowledge(T0, 1, A)
+    deliveries.acknowledge(T0, 2, R)
+    deliveries.acknowledge(T0, 2, J, reason="no such customer")
+    (some,) = deliveries.take()
+    assert (some.types, some.reasons) == ({1: A, 2: J}, {2: "no such customer"})
+    for kind in (A, N):
+        with pytest.raises(ConsumerMisuseError, match="only a release or a rejection has one"):
+            deliveries.acknowledge(T0, 3, kind, reason="why")
 
 
 # -- deliveries -------------------------------------------------------------------------------------------------------
