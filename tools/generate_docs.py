@@ -45,9 +45,9 @@ OWN_TAGGED_FIELDS = """
 | --- | --- | --- | --- | --- |
 | HeartbeatRequest | 4+ | 10000 | commits_when_asked | bool: this member commits when the answer asks it to |
 | HeartbeatResponse | 4+ | 10000 | commit_now | bool: the coordinator is about to go to another node; commit now |
-| ShareFetchRequest, in AcknowledgementBatch | 1+ | 10000 | reason | string: why these records are released or rejected |
+| ShareFetchRequest, in AcknowledgementBatch | 1+ | 10000 | reason | string: why so |
 | ShareFetchRequest, in AcknowledgementBatch | 1+ | 10001 | release_delays_ms | []int64: below |
-| ShareAcknowledgeRequest, in AcknowledgementBatch | 1+ | 10000 | reason | string: why these records are released or rejected |
+| ShareAcknowledgeRequest, in AcknowledgementBatch | 1+ | 10000 | reason | string: why so |
 | ShareAcknowledgeRequest, in AcknowledgementBatch | 1+ | 10001 | release_delays_ms | []int64: below |
 | WriteShareGroupStateRequest, in StateBatch | 0+ | 10000 | held_until_ms | int64: below |
 | ReadShareGroupStateResponse, in StateBatch | 0+ | 10000 | held_until_ms | int64: below |

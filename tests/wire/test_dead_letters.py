@@ -21,7 +21,7 @@ from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.testing import Cluster
 
 GROUP_KEYS = (
-    "share.auto.offset.reset=earliest,errors.deadletterqueue.copy.record.enable=true,"
+    "share.auto.offset.reset=earliest,errors.deadletterqueue.copy.record.enable={},"
     "errors.deadletterqueue.topic.name=dlq.{}"
 )
 
@@ -40,10 +40,10 @@ def address() -> Iterator[str]:
         yield address
 
 
-async def jobs(address: str, topic: str) -> None:
+async def jobs(address: str, topic: str, copies: str = "true") -> None:
     async with Admin(address) as admin:
         await admin.topics.create(NewTopic(name=topic, partitions=1))
-    keys = GROUP_KEYS.format(topic)
+    keys = GROUP_KEYS.format(copies, topic)
     arguments = ["configs", "--entity-type", "groups", "--entity-name", topic, "--alter", "--add-config", keys]
     await asyncio.to_thread(ask, address, *arguments)
     async with Producer(address) as producer:
@@ -81,11 +81,27 @@ async def test_a_letter_says_why_a_record_was_rejected(address: str, topic: str)
         headers = dict(letter.headers)
         assert headers["penstock-dlq-reason"] == b"no customer %d" % number
         assert headers["__dlq.errors.offset"] == b"%d" % number
+    again = ["groups", "--redrive", "--group", topic]
+    expected = [
+        {"group": topic, "dead_letters": f"dlq.{topic}", "topic": topic, "partition": 0, "records": 3, "gone": 0}
+    ]
+    for _ in range(2):
+        assert await asyncio.to_thread(ask, address, *again) == expected, "nothing is sent so far"
+    assert await asyncio.to_thread(ask, address, *again, "--execute") == expected
+    assert await asyncio.to_thread(ask, address, *again, "--execute") == [], "none is sent twice"
+    async with member(address, topic) as consumer:
+        await consumer.subscribe([topic])
+        back: list[Any] = []
+        while len(back) < 3:
+            back += await polled(consumer)
+    for number, record in enumerate(back):
+        assert (record.key, record.value) == (b"k", b"%d" % number)
+        assert record.headers == [("trace", b"t"), ("penstock-dlq-redriven", f"dlq.{topic}-0-{number}".encode())]
 
 
 def test_librdkafka_rejects_and_gives_up(address: str, topic: str) -> None:
     """One record is rejected, and another released as often as it is delivered."""
-    asyncio.run(jobs(address, topic))
+    asyncio.run(jobs(address, topic, copies="false"))
     kinds = {b"0": confluent_kafka.AcknowledgeType.REJECT, b"1": confluent_kafka.AcknowledgeType.RELEASE}
     settings = {"bootstrap.servers": address, "group.id": topic, "share.acknowledgement.mode": "explicit"}
     consumer = confluent_kafka.ShareConsumer(settings)
@@ -94,13 +110,15 @@ def test_librdkafka_rejects_and_gives_up(address: str, topic: str) -> None:
     while said < 7:
         for message in consumer.poll(0.05) or ():
             assert message.error() is None, message.error()
-            consumer.acknowledge(message, kinds.get(message.value(), confluent_kafka.AcknowledgeType.ACCEPT))
+            consumer.acknowledge(message, kinds.get(message.value() or b"", confluent_kafka.AcknowledgeType.ACCEPT))
             said += 1
     consumer.commit_sync(10)
     consumer.close()
-    found = {it.value: dict(it.headers) for it in asyncio.run(letters(address, f"dlq.{topic}", 2))}
-    assert {value: headers["__dlq.errors.delivery.count"] for value, headers in found.items()} == {
-        b"0": b"1",
-        b"1": b"5",
-    }
-    assert found[b"1"]["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
+    found = [dict(it.headers) for it in asyncio.run(letters(address, f"dlq.{topic}", 2))]
+    counts = {headers["__dlq.errors.offset"]: headers["__dlq.errors.delivery.count"] for headers in found}
+    assert counts == {b"0": b"1", b"1": b"5"}
+    assert found[1]["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
+    (told,) = ask(address, "groups", "--redrive", "--group", topic, "--execute")
+    assert (told["records"], told["gone"]) == (2, 0), "they are read from their topic, as these are no copies"
+    values = [it.value for it in asyncio.run(letters(address, topic, 5))]
+    assert values == [b"0", b"1", b"2", b"0", b"1"]
