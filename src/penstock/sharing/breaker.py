@@ -58,6 +58,12 @@ class Breaker:
     def _close(self) -> None:
         self.state, self.next_ms = State.CLOSED, self._never_ms
 
+    def pause_ms(self, now_ms: int) -> int:
+        """How long nothing is delivered yet; 0 while it probes, -1 while it is closed."""
+        if self.state is State.OPEN:
+            return max(self.next_ms - now_ms, 1)
+        return 0 if self.state is State.PROBING else -1
+
     def allowed(self, records: int) -> int:
         """How many of these may be delivered now."""
         if self.state is State.CLOSED:

@@ -256,9 +256,7 @@ class SharePartition:
                             if kind == RENEW:
                                 renewed.append(run)
                             else:
-                                how = FAILURE.get(kind)
-                                failure = None if how is None else Failure(now_ms, how, it.reason)
-                                self._fails(run, failure)
+                                self._fails(run, FAILURE.get(kind), now_ms, it.reason)
                                 self._give_back(run, STATE_AFTER[kind], changed, now_ms, delay_ms)
         except KafkaError:
             for run in self.flight.runs():
@@ -275,13 +273,13 @@ class SharePartition:
         changed: list[Run] = []
         for run in self.flight.runs():
             if run.state is RecordState.ACQUIRED and run.member == member:
-                self._fails(run, Failure(now_ms, How.RELEASED))
+                self._fails(run, How.RELEASED, now_ms)
                 self._give_back(run, RecordState.AVAILABLE, changed, now_ms)
         return self._write(changed)
 
-    def _fails(self, run: Run, failure: Failure | None) -> None:
-        if failure is not None and self.settings.has_dead_letters:
-            run.failures = failed_again(run.failures, failure)
+    def _fails(self, run: Run, how: How | None, now_ms: int, reason: str = "") -> None:
+        if how is not None and self.settings.has_dead_letters:
+            run.failures = failed_again(run.failures, Failure(now_ms, how, reason))
 
     def _give_back(
         self, run: Run, state: RecordState, changed: list[Run], now_ms: int, delay_ms: int = AS_THE_GROUP
@@ -344,7 +342,7 @@ class SharePartition:
 
     def _free(self, run: Run, now_ms: int) -> None:
         """The lock is over."""
-        self._fails(run, Failure(now_ms, How.LOCK_RAN_OUT))
+        self._fails(run, How.LOCK_RAN_OUT, now_ms)
         self._become(run, self.settings.after_delivery(RecordState.AVAILABLE, run.delivery_count))
         run.unlock()
         self._hold(run, self._held_until_ms(run, now_ms), now_ms)

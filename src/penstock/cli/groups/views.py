@@ -17,7 +17,7 @@ from penstock.work.messages import decode_assignment, decode_metadata
 
 Row = tuple[Cell, ...]
 READER = ("CONSUMER-ID", "HOST", "CLIENT-ID")
-PROGRESS = ("OLDEST-WAITS-MS", "IN-FLIGHT", "HELD", "DELIVERIES/S", "REDELIVERIES/S")
+PROGRESS = ("OLDEST-WAITS-MS", "IN-FLIGHT", "HELD", "PAUSE-MS", "DELIVERIES/S", "REDELIVERIES/S")
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
 
@@ -85,7 +85,8 @@ def _progress(told: ShareProgress | None) -> Row:
     if told is None:
         return (None,) * len(PROGRESS)
     rates = (told.deliveries_per_second, told.redeliveries_per_second)
-    return told.waits_ms, told.in_flight, told.held, *(None if rate is None else round(rate, 1) for rate in rates)
+    rounded = (None if rate is None else round(rate, 1) for rate in rates)
+    return told.waits_ms, told.in_flight, told.held, told.pause_ms, *rounded
 
 
 async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, failures: Failures) -> list[Row]:

@@ -57,7 +57,8 @@ class ShareProgress(Value):
     """How a share group comes along in a partition, as its leader says: since when (milliseconds since 1970, by its
     timestamp) the first record waits that the group has not finished with, None without one. The others are None where
     no member fetches of it: records that members have, that wait until they may be given away, and deliveries a second
-    lately, of all and of those that were not a record's first.
+    lately, of all and of those that were not a record's first. `pause_ms`: for how long deliveries pause yet, as too
+    many records became dead letters; 0 while a few are tried, None where they do not pause.
     """
 
     waits_since_ms: int | None
@@ -66,6 +67,7 @@ class ShareProgress(Value):
     held: int | None
     deliveries_per_second: float | None
     redeliveries_per_second: float | None
+    pause_ms: int | None
 
 
 class ShareGroupAdmin:
@@ -196,6 +198,7 @@ def _progress(row: DescribedSharePartition, now_ms: int) -> ShareProgress:
     since_ms = row.oldest_ms if row.oldest_ms != NOTHING else None
     waits_ms = None if since_ms is None else max(now_ms - since_ms, 0)
     if not row.is_read:
-        return ShareProgress(since_ms, waits_ms, None, None, None, None)
+        return ShareProgress(since_ms, waits_ms, None, None, None, None, None)
     rates = row.deliveries_per_second, row.redeliveries_per_second
-    return ShareProgress(since_ms, waits_ms, row.in_flight, row.held, *rates)
+    pause_ms = row.pause_ms if row.pause_ms >= 0 else None
+    return ShareProgress(since_ms, waits_ms, row.in_flight, row.held, *rates, pause_ms)

@@ -25,7 +25,8 @@ class DescribeSharePartitionsRequest(Message, versions="0-0", flexible="0+"):
 class DescribedSharePartition(Message, versions="0-0", flexible="0+"):
     """`oldest_ms` is the timestamp of the first record that the group has not finished with, -1 if there is none. The
     others are known where a member fetches of it (`is_read`): records that are not finished, that members have, that
-    wait until they may be given away; and deliveries a second, lately.
+    wait until they may be given away; deliveries a second, lately; and for how long deliveries pause yet, as too many
+    records became dead letters: 0 while a few are tried, -1 where they do not pause.
     """
 
     partition: int = field("int32", "0+", default=-1)
@@ -36,6 +37,7 @@ class DescribedSharePartition(Message, versions="0-0", flexible="0+"):
     held: int = field("int32", "0+", default=0)
     deliveries_per_second: float = field("float64", "0+", default=0.0)
     redeliveries_per_second: float = field("float64", "0+", default=0.0)
+    pause_ms: int = field("int64", "0+", default=-1)
 
 
 class DescribedShareTopic(Message, versions="0-0", flexible="0+"):

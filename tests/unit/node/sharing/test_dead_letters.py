@@ -12,6 +12,7 @@ import pytest
 from tests.unit.node.on_disk import Node, topic_records
 from tests.unit.node.sharing.member import EARLIEST, REJECT, RELEASE, Member, until
 from tests.unit.node.sharing.stand_in import COORDINATOR, StandIn, sharing_node
+from tests.unit.node.sharing.test_share_progress import described
 
 from penstock.metadata.features import SHARE_VERSION
 from penstock.metadata.records import ConfigRecord, PartitionRecord
@@ -179,6 +180,8 @@ async def test_too_many_letters_pause_deliveries_until_another_rate_is_set(
         assert "deliveries of orders-0 pause for 90 s" in caplog.text
         shown = {it.name: it for it in node.broker.metrics}
         assert list(shown["DeliveriesPaused"].samples()) == [(("g", "orders", 0), 1)]
+        assert 89_000 < described(node).pause_ms <= 90_000
         node.commit(of_group("share.deadletter.max.rate", "50"))
         assert await ann.acquire() == [(2, 2, 2)]
+        assert described(node).pause_ms == -1
         await until(lambda: len(stand_in.letters) == 2)

@@ -64,4 +64,5 @@ def _told(
         held=held,
         deliveries_per_second=shared.deliveries.all.per_second(now_ms),
         redeliveries_per_second=shared.deliveries.again.per_second(now_ms),
+        pause_ms=shared.machine.breaker.pause_ms(now_ms),
     )
