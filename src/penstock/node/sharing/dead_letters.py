@@ -15,6 +15,7 @@ import logging
 from collections import Counter as Counts
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from random import Random
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -122,7 +123,8 @@ class DeadLetterWriter:
 
     async def _bury(self, shared: Shared, letters: Sequence[DeadLetter]) -> None:
         """Until all are written, or cannot be."""
-        left = [Letter(offset, it) for it in letters for offset in range(it.first, it.last + 1)]
+        in_order = sorted(letters, key=attrgetter("first"))  # as they lie in the log, from where they are copied
+        left = [Letter(offset, it) for it in in_order for offset in range(it.first, it.last + 1)]
         while left and shared.machine.status is Status.ACTIVE:
             try:
                 left = left[await self._write_some(shared, left) :]
@@ -200,6 +202,9 @@ class DeadLetterWriter:
         """The first of the letters, and what the log has of these where the group copies records."""
         if not self._settings.of(shared.key.group_id).copies_dead_letters:
             return letters, {}
+        begin = shared.partition.log_start_offset
+        if letters[0].offset < begin:
+            return [it for it in letters if it.offset < begin], {}
         data = await self._read(shared, letters[0].offset)
         ends = [it.last_offset for _, it in iterate_batches(data)]
         if not ends or ends[-1] < letters[0].offset:

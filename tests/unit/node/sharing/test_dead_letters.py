@@ -19,6 +19,7 @@ from penstock.metadata.records import ConfigRecord, PartitionRecord
 from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_acknowledge
+from penstock.sharing.dead_letters import Cause, DeadLetter
 from penstock.sharing.in_flight import RecordState
 
 LETTERS = "dlq.orders"
@@ -105,6 +106,28 @@ async def test_letters_are_copies_where_the_group_wants_them(tmp_path: Path, mon
     async with letters_at_another_broker(tmp_path, monkeypatch, group={COPIES: "true"}) as (_, stand_in, ann):
         await rejects(ann, 0, 2)
         await until(lambda: archived(stand_in) == [0, 1, 2])
+        assert [letter.value for _, letter in stand_in.letters] == [b"a", b"b", b"c"]
+
+
+async def test_what_the_log_has_no_longer_keeps_no_copy_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with letters_at_another_broker(tmp_path, monkeypatch, group={COPIES: "true"}) as (node, stand_in, _):
+        (shared,) = node.broker.sharing._led.values()
+        shared.partition.log.advance_log_start(1)
+        node.broker.sharing._letters.bury(shared, [DeadLetter(0, 2, 1, Cause.REJECTED, None)])
+        await until(lambda: len(stand_in.letters) == 3)
+        assert [letter.value for _, letter in stand_in.letters] == [None, b"b", b"c"]
+
+
+async def test_letters_that_are_due_in_another_order_are_copies_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with letters_at_another_broker(tmp_path, monkeypatch, group={COPIES: "true"}) as (node, stand_in, _):
+        (shared,) = node.broker.sharing._led.values()
+        due = [DeadLetter(offset, offset, 1, Cause.REJECTED, None) for offset in (2, 0, 1)]
+        node.broker.sharing._letters.bury(shared, due)
+        await until(lambda: len(stand_in.letters) == 3)
         assert [letter.value for _, letter in stand_in.letters] == [b"a", b"b", b"c"]
 
 
