@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.sharing.in_flight import HELD, NO_MEMBER, SETTLED, Batch, RecordState, Run
-from penstock.sharing.share_partition import SharePartition, Status
-from penstock.sharing.values import ShareSettings, Written
+from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.values import ShareSettings, Status, Written
 
 
 class Keyed(NamedTuple):

@@ -31,7 +31,6 @@ It starts at EMPTY; FAILED and FENCED are final. Only an ACTIVE one gives record
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
 
 from penstock.protocol.errors import KafkaError
 from penstock.sharing.acquiring import Acquired, Acquisition, Demand, Fetched, without
@@ -51,19 +50,12 @@ from penstock.sharing.values import (
     Acknowledgement,
     ShareSettings,
     StateBatch,
+    Status,
     Write,
     Written,
     adjoining,
     same_types,
 )
-
-
-class Status(Enum):
-    EMPTY = "empty"
-    INITIALIZING = "initializing"
-    ACTIVE = "active"
-    FAILED = "failed"
-    FENCED = "fenced"
 
 
 class SharePartition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from itertools import groupby, repeat
 from typing import Final, TypeVar
 
@@ -35,6 +36,16 @@ AS_THE_GROUP: Final = -1
 """A delay that is the group's."""
 NO_RATE: Final = -1
 """As many may die as will."""
+
+
+class Status(Enum):
+    """Of a share partition at its leader."""
+
+    EMPTY = "empty"
+    INITIALIZING = "initializing"
+    ACTIVE = "active"
+    FAILED = "failed"
+    FENCED = "fenced"
 
 
 class ShareSettings(Value):

@@ -34,7 +34,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from penstock.protocol.records import Record, iterate_batches
 from penstock.sharing.dead_letters import DeadLetter
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
 from penstock.sharing.acquiring import Acquired, Demand
 from penstock.sharing.sessions import ShareSession, TopicPartition
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """An answer has no more, but for a batch of the log that is larger: it is read within one turn of the loop."""

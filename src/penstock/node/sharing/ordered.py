@@ -18,8 +18,7 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import iterate_batches, iterate_records
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.ordered import Keyed, OrderedPartition
-from penstock.sharing.share_partition import Status
-from penstock.sharing.values import ShareSettings
+from penstock.sharing.values import ShareSettings, Status
 
 READ_BYTES: Final = 256 * 1024
 """Of the log at a time, or a batch that is larger."""

@@ -18,8 +18,8 @@ from penstock.sharing.acquiring import Acquired, Demand, Fetched
 from penstock.sharing.breaker import State
 from penstock.sharing.in_flight import Span
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.share_partition import SharePartition, Status
-from penstock.sharing.values import NEVER_MS, ShareSettings
+from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.values import NEVER_MS, ShareSettings, Status
 
 logger = logging.getLogger(__name__)
 

@@ -32,8 +32,7 @@ from penstock.sharing.acquiring import Acquired
 from penstock.sharing.dead_letters import DeadLetter
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.sessions import SessionKey, ShareSession, ShareSessions, TopicPartition
-from penstock.sharing.share_partition import Status
-from penstock.sharing.values import NOT_WRITTEN, Acknowledgement, Write, Written
+from penstock.sharing.values import NOT_WRITTEN, Acknowledgement, Status, Write, Written
 
 if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition

@@ -16,7 +16,7 @@ from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_acknowledge, share_fetch
 from penstock.protocol.records import iterate_batches, iterate_records
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 EARLIEST = ConfigRecord(
     resource_type=ResourceType.GROUP, resource_name="g", name="share.auto.offset.reset", value="earliest"

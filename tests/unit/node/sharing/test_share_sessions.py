@@ -14,7 +14,7 @@ from penstock.metadata.records import RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_fetch
 from penstock.sharing.sessions import SessionKey
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 
 async def test_records_are_fetched_accepted_and_gone(tmp_path: Path) -> None:
