@@ -45,10 +45,21 @@ OWN_TAGGED_FIELDS = """
 | --- | --- | --- | --- | --- |
 | HeartbeatRequest | 4+ | 10000 | commits_when_asked | bool: this member commits when the answer asks it to |
 | HeartbeatResponse | 4+ | 10000 | commit_now | bool: the coordinator is about to go to another node; commit now |
+| ShareFetchRequest, in AcknowledgementBatch | 1+ | 10000 | reason | string: why so |
+| ShareFetchRequest, in AcknowledgementBatch | 1+ | 10001 | release_delays_ms | []int64: below |
+| ShareAcknowledgeRequest, in AcknowledgementBatch | 1+ | 10000 | reason | string: why so |
+| ShareAcknowledgeRequest, in AcknowledgementBatch | 1+ | 10001 | release_delays_ms | []int64: below |
+| WriteShareGroupStateRequest, in StateBatch | 0+ | 10000 | held_until_ms | int64: below |
+| ReadShareGroupStateResponse, in StateBatch | 0+ | 10000 | held_until_ms | int64: below |
 
-Who does not know a tag passes over it (KIP-482), and both fields are left out while they are false. Kafka numbers the
-tags of each message from 0 on, so it will not come to these; and the answer's field goes only to members whose request
-had the other one. Nothing is wrong where it is lost: `handover.commit.first` then waits for its time-out.
+`release_delays_ms` says for how many milliseconds a record that is released does not come again, one for all records of
+the batch or one for each; -1 is the group's own delay. `held_until_ms` is the time, in milliseconds since 1970, before
+which these records do not come again.
+
+Who does not know a tag passes over it (KIP-482), and all of them are left out while they say nothing. Kafka numbers the
+tags of each message from 0 on, so it will not come to these; and `commit_now` goes only to members whose request
+had `commits_when_asked`. Nothing is wrong where one is lost: `handover.commit.first` then waits for its time-out, and a
+record of a share group comes again at once.
 """
 INTERNAL_TOPICS = """
 ## Internal topics

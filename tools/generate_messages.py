@@ -44,11 +44,19 @@ NULL_BY_DEFAULT = {
         "status", "active_tasks", "standby_tasks", "warmup_tasks", "partitions_by_user_endpoint",
     )),
 }  # fmt: skip
-# Tagged fields of our own, by message: name, tag, type, default and versions. Who does not know a tag passes over it.
-# Kafka numbers its tags from 0 on in each message, so none of its will ever get as far as these.
+# Tagged fields of our own, by message, or by message and the structure in it: name, tag, type, default and versions.
+# Who does not know a tag passes over it. Kafka numbers its tags from 0 on in each message, so none of its will ever get
+# as far as these.
+HELD_UNTIL = ("held_until_ms", 10_000, "int64", 0, range(2))
+REASON = ("reason", 10_000, "string", "", range(1, 3))
+RELEASE_DELAYS = ("release_delays_ms", 10_001, "[]int64", None, range(1, 3))
 OWN_TAGGED_FIELDS: dict[str, list[tuple[str, int, str, object, range]]] = {
     "HeartbeatRequest": [("commits_when_asked", 10_000, "bool", False, range(4, 5))],
     "HeartbeatResponse": [("commit_now", 10_000, "bool", False, range(4, 5))],
+    "ReadShareGroupStateResponse.StateBatch": [HELD_UNTIL],
+    "ShareAcknowledgeRequest.AcknowledgementBatch": [REASON, RELEASE_DELAYS],
+    "ShareFetchRequest.AcknowledgementBatch": [REASON, RELEASE_DELAYS],
+    "WriteShareGroupStateRequest.StateBatch": [HELD_UNTIL],
 }
 PYTHON_TYPES = {
     "bool": "bool", "int8": "int", "int16": "int", "uint16": "int", "int32": "int", "uint32": "int", "int64": "int",
@@ -216,9 +224,12 @@ def read_whole(folder: str, module: str) -> Whole | None:
     if not versions:
         return None
     flexible += extended(name, versions, structures)
-    for field_name, tag, kind, default, own in OWN_TAGGED_FIELDS.get(name, []):
-        one = Declared(kind, False, False, default, tag, list(own), tagged=list(own))
-        structures[name].fields[field_name] = one
+    for structure in structures.values():
+        place = name if structure.name == name else f"{name}.{structure.name}"
+        for field_name, tag, kind, default, own in OWN_TAGGED_FIELDS.get(place, []):
+            known = [version for version in own if version in versions]
+            one = Declared(kind.removeprefix("[]"), kind.startswith("[]"), False, default, tag, known, tagged=known)
+            structure.fields[field_name] = one
     in_order: dict[str, Structure] = {}
     ordered(structures, name, in_order)
     return Whole(name, versions, flexible, in_order)

@@ -68,6 +68,7 @@ NOT_RUN = {
     ("docs/security.md", "properties"): f"{MACHINES}, with certificates of their own",
     ("docs/security.md", "python"): PART,
     ("docs/security.md", "toml"): PART,
+    ("docs/share-groups.md", "python"): f"{PART}; tests/wire/test_share_consumer.py",
     ("docs/spark.md", "python"): PART,
     ("docs/streams.md", "python"): PART,
     ("docs/streams.md", "sh"): OF_A_CLUSTER,

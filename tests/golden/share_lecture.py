@@ -1,20 +1,24 @@
 """Speaks of one share partition: what its members do, what is written down, and what is in flight then."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.protocol.errors import KafkaError
-from penstock.sharing.acquiring import Demand, Fetched
-from penstock.sharing.in_flight import RecordState, Run
-from penstock.sharing.share_partition import (
+from penstock.sharing.acquiring import Acquired, Demand, Fetched
+from penstock.sharing.breaker import State
+from penstock.sharing.dead_letters import Cause, DeadLetter
+from penstock.sharing.in_flight import HELD, SETTLED, RecordState, Run
+from penstock.sharing.ordered import Keyed, OrderedPartition
+from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.values import (
     ACCEPT,
     GAP,
+    NO_RATE,
     NOT_WRITTEN,
     REJECT,
     RELEASE,
     RENEW,
     Acknowledgement,
-    SharePartition,
     ShareSettings,
     StateBatch,
     Write,
@@ -22,6 +26,7 @@ from penstock.sharing.share_partition import (
 )
 
 TYPES = {"gap": GAP, "accepts": ACCEPT, "releases": RELEASE, "rejects": REJECT, "renews": RENEW}
+NUMBERS: dict[str, int | None] = {"-": None, "a": 1, "b": 2, "c": 3, "d": 4}
 OPTION = re.compile(r"(\w+)=(\S+)")
 
 
@@ -35,12 +40,21 @@ def shown(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+def delays(options: dict[str, str]) -> list[int]:
+    return [int(delay) for delay in options["delays"].split(",")] if "delays" in options else []
+
+
+def acquisitions(acquired: Sequence[Acquired]) -> str:
+    return " ".join(f"{shown(it.first, it.last)}*{it.delivery_count}" for it in acquired) or "nothing"
+
+
 class ShareLecture:
     """`at` sets the clock; members are words that no command is."""
 
     def __init__(self) -> None:
         self.partition = SharePartition(ShareSettings())
         self.now_ms = 0
+        self.letters: list[DeadLetter] = []
 
     def handle(self, line: str) -> Iterable[str]:
         options = dict(OPTION.findall(line))
@@ -62,13 +76,19 @@ class ShareLecture:
             int(options.get("limit", 5)),
             int(options.get("locks", 2_000)),
             options.get("renew") != "no",
+            int(options.get("backoff", 0)),
+            int(options.get("longest", 60_000)),
+            delivery_count_durable=options.get("durable") == "yes",
+            has_dead_letters=options.get("dead") == "yes",
+            dead_letter_max_rate=int(options.get("rate", NO_RATE)),
         )
-        self.partition = SharePartition(settings)
+        self.letters = []
+        self.partition = OrderedPartition(settings) if options.get("order") == "key" else SharePartition(settings)
         self.partition.load()
         start, *batches = words
         written = [
-            StateBatch(*span(records), RecordState[state.upper()], int(count))
-            for records, state, count in (batch.split(":") for batch in batches)
+            StateBatch(*span(records), RecordState[state.upper()], int(count), *map(int, held))
+            for records, state, count, *held in (batch.split(":") for batch in batches)
         ]
         begins = NOT_WRITTEN if start == "new" else int(start)
         try:
@@ -88,9 +108,21 @@ class ShareLecture:
     @staticmethod
     def _run(run: Run) -> str:
         owner = f"({run.member})" if run.member else ""
-        return f"{shown(run.first, run.last)}={run.state.name.lower()}{owner}*{run.delivery_count}" + (
-            "?" if run.writing else ""
+        held = f"<{run.held_until_ms}" if run.held_until_ms else "<" if run.writing == HELD else ""
+        return f"{shown(run.first, run.last)}={run.state.name.lower()}{owner}*{run.delivery_count}{held}" + (
+            "?" if run.writing > SETTLED else ""
         )
+
+    def _keys(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """What the log has, a key for each record: `-` is none, `.` that there is no record."""
+        assert isinstance(self.partition, OrderedPartition)
+        read = []
+        for records, keys in (word.split(":") for word in words):
+            first, last = span(records)
+            named = dict(zip(range(first, last + 1), keys.split(","), strict=True))
+            read.append(Keyed(first, last, {it: NUMBERS[key] for it, key in named.items() if key != "."}))
+        self.partition.admit(read)
+        yield from self._show([], {})
 
     def _at(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
         self.now_ms = int(words[0])
@@ -123,26 +155,59 @@ class ShareLecture:
             yield "nothing to write"
             return
         batches = " ".join(
-            f"{shown(it.first, it.last)}={it.state.name.lower()}*{it.delivery_count}" for it in write.batches
+            f"{shown(it.first, it.last)}={it.state.name.lower()}*{it.delivery_count}"
+            + (f"<{it.held_until_ms}" if it.held_until_ms else "")
+            for it in write.batches
         )
         yield f"write {write.write_id} from {write.start_offset}, {write.delivery_complete_count} finished: {batches}"
+
+    # dead letters
+
+    def _letters(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """Those that are due."""
+        letters = self.partition.take_dead_letters(self.now_ms)
+        self.letters += letters
+        if not letters:
+            yield "no letter"
+        for it in letters:
+            cause = "a rejection" if it.cause is Cause.REJECTED else "too many deliveries"
+            known = "perhaps again" if it.failures is None else f"first {it.failures.first.text}"
+            if it.failures is not None and it.failures.last is not it.failures.first:
+                known += f", last {it.failures.last.text}"
+            yield f"letter {shown(it.first, it.last)}*{it.delivery_count} of {cause}, {known}"
+        breaker = self.partition.breaker
+        if breaker.state is not State.CLOSED:
+            yield f"deliveries are {breaker.state.value} until {breaker.next_ms}"
+
+    def _buried(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        letters, self.letters = self.letters, []
+        yield from self._told(self.partition.buried(letters))
 
     # members
 
     def _member(self, member: str, words: list[str], options: dict[str, str]) -> Iterator[str]:
         what, *records = words
         if what == "takes":
-            yield self._takes(member, records, options)
+            acquired = self._takes(member, records, options)
+            yield f"{member} has {acquisitions(acquired)}"
+            if acquired and self.partition.settings.delivery_count_durable:
+                yield from self._told(self.partition.counting(acquired))
+        elif what == "gets":  # what was counted
+            acquired = [Acquired(*span(it), int(options["count"])) for it in records]
+            yield f"{member} gets {acquisitions(self.partition.given(member, acquired))}"
         elif what == "leaves":
-            yield from self._told(self.partition.release(member))
+            yield from self._told(self.partition.release(member, self.now_ms))
         elif what == "says":
-            given = [Acknowledgement(*span(it), [int(kind) for kind in options["types"].split(",")]) for it in records]
+            types = [int(kind) for kind in options["types"].split(",")]
+            given = [Acknowledgement(*span(it), types, delays(options)) for it in records]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
         else:
-            given = [Acknowledgement(*span(it), [TYPES[what]]) for it in records]
+            given = [
+                Acknowledgement(*span(it), [TYPES[what]], delays(options), options.get("why", "")) for it in records
+            ]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
 
-    def _takes(self, member: str, records: list[str], options: dict[str, str]) -> str:
+    def _takes(self, member: str, records: list[str], options: dict[str, str]) -> list[Acquired]:
         """`records` are the batches that the log has there."""
         exactly = "exactly" in records
         batches = [span(it) for it in records if it != "exactly"]
@@ -150,6 +215,4 @@ class ShareLecture:
         demand = Demand(member, int(options.get("max", 500)), size, exactly)
         aborted = [span(it) for it in options["aborted"].split(",")] if "aborted" in options else []
         offset = int(options.get("from", self.partition.next_fetch_offset))
-        acquired = self.partition.acquire(demand, Fetched(offset, batches, aborted), self.now_ms)
-        got = " ".join(f"{shown(it.first, it.last)}*{it.delivery_count}" for it in acquired)
-        return f"{member} has {got or 'nothing'}"
+        return self.partition.acquire(demand, Fetched(offset, batches, aborted), self.now_ms)

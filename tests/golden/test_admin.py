@@ -17,18 +17,30 @@ from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 from tests.unit.client.fake_cluster import NODE_ID
 
 from penstock.client import values
-from penstock.client.admin import Admin, configs, features, partitions, quorum, quotas, topics, users
+from penstock.client.admin import Admin, configs, features, partitions, quorum, quotas, share_groups, topics, users
 from penstock.client.settings import ClientSettings
 from penstock.protocol import acls
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.requests import own_apis
+from penstock.protocol.requests import own_apis, share_progress
 from penstock.protocol.requests.api import api_of
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Field, Message
 from penstock.protocol.secret import Secret
 
 NAMES: dict[str, Any] = {"UUID": UUID, "Secret": Secret, "T": values.TopicPartition("t", 0)}
-for module in (values, configs, features, partitions, quorum, quotas, topics, acls, own_apis):
+for module in (
+    values,
+    configs,
+    features,
+    partitions,
+    quorum,
+    quotas,
+    share_groups,
+    topics,
+    acls,
+    own_apis,
+    share_progress,
+):
     NAMES |= {name: it for name, it in vars(module).items() if inspect.isclass(it)}
 OF_FIELDS: dict[str, Any] = {
     **dict.fromkeys(("broker_id", "node_id", "leader_id", "replica_id", "replica_nodes", "replicas"), NODE_ID),

@@ -120,6 +120,7 @@ def test_a_group_is_made_moved_and_forgets(node: str, records: str, directory: P
     groups(node, *reset, "--type", "share", "--topic", records, "--to-earliest")
     rows = groups(node, "--describe", "--group", group, "--verbose")
     assert [(row["start_offset"], row["lag"], row["leader_epoch"]) for row in rows] == [(0, 10, 0), (0, 10, 0)]
+    assert all(row["oldest_waits_ms"] >= 0 and row["in_flight"] is None for row in rows), "nobody fetches"
     groups(node, *reset, "--topic", f"{records}:1", "--to-offset", "7")
     assert [row["lag"] for row in groups(node, "--describe", "--group", group)] == [10, 3]
     exported = run("groups", *reset, "--all-topics", "--to-current", "--export", "--bootstrap-server", node)

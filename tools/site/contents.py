@@ -13,7 +13,8 @@ CONTENTS: Final = {
     "Do": [
         "docs/running.md", "docs/clusters.md", "docs/leadership.md", "docs/disks.md", "docs/recovery.md",
         "docs/metrics.md", "docs/console.md", "docs/security.md", "docs/migration.md", "docs/quotas.md",
-        "docs/policies.md", "docs/rebalances.md", "docs/streams.md", "docs/delayed.md", "docs/testing.md",
+        "docs/policies.md", "docs/rebalances.md", "docs/streams.md", "docs/delayed.md", "docs/share-groups.md",
+        "docs/testing.md",
         "docs/client.md", "docs/transactions.md", "docs/work.md", "docs/connect.md", "docs/spark.md",
         "docs/pipelines.md",
     ],

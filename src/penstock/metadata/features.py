@@ -38,7 +38,7 @@ GROUP_VERSION: Final = "group.version"
 """Whether there are groups of the consumer protocol (1, KIP-848)."""
 
 SHARE_VERSION: Final = "share.version"
-"""Whether there are share groups (1, KIP-932). With 2 Kafka has dead letters as well (KIP-1191), which are not here."""
+"""Whether there are share groups (1, KIP-932), and dead letters of what they give up (2, KIP-1191)."""
 
 STREAMS_VERSION: Final = "streams.version"
 """Whether there are streams groups (1, KIP-1071)."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from operator import attrgetter
 from typing import Final
+
+from penstock.sharing.failures import Failures
 
 Span = tuple[int, int]
 """The first and the last offset (inclusive)."""
@@ -18,6 +20,8 @@ Span = tuple[int, int]
 NO_MEMBER: Final = ""
 SETTLED: Final = 0
 """Of a run: nothing of it is being written down."""
+HELD: Final = -1
+"""Of a run that is AVAILABLE: nothing of it is being written down, and nobody gets it yet."""
 
 
 class RecordState(IntEnum):
@@ -39,7 +43,7 @@ class Run:
     """Records `first` to `last` (inclusive).
 
     While the write with the number `writing` is on its way, the run was acquired by `member`, is not any more, and is
-    that again if the write fails.
+    that again if the write fails. What comes back goes out again at `held_until_ms`.
     """
 
     first: int
@@ -49,6 +53,9 @@ class Run:
     member: str = NO_MEMBER
     locked_until_ms: int = 0
     writing: int = SETTLED
+    held_until_ms: int = 0
+    failures: Failures | None = None
+    """Kept where the record may become a dead letter."""
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -97,7 +104,7 @@ class Batch:
         run = self.runs[at]
         if run.first == offset:
             return at
-        tail = replace(run, first=offset)
+        tail = Run(offset, *_ALL_BUT_FIRST(run))
         run.last = offset - 1
         self.runs.insert(at + 1, tail)
         return at + 1
@@ -111,6 +118,7 @@ class Batch:
         return gone
 
 
+_ALL_BUT_FIRST: Final = attrgetter(*(field.name for field in fields(Run)[1:]))
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
 

@@ -38,6 +38,8 @@ class TopicPartition(NamedTuple):
 class ShareSession:
     key: SessionKey
     connection_id: int
+    owner: str
+    """Who has opened it: a principal at an address."""
     epoch: int
     """That of the next request."""
     partitions: dict[TopicPartition, bool] = field(default_factory=dict)
@@ -51,15 +53,17 @@ class ShareSession:
 
 
 class ShareSessions:
-    """At most `most` of them, with `MOST_PARTITIONS` at most."""
+    """At most `most` of them, with `MOST_PARTITIONS` at most; of one owner half of that."""
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.most_of_one = max(most // 2, 1)
         self.partition_count = 0
         """In all of them."""
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, set[SessionKey]] = {}
         self._members: dict[str, int] = {}
+        self._owners: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -67,14 +71,20 @@ class ShareSessions:
     def __contains__(self, key: SessionKey) -> bool:
         return key in self._sessions
 
-    def open(self, key: SessionKey, connection_id: int) -> ShareSession:
+    def open(self, key: SessionKey, connection_id: int, owner: str = "") -> ShareSession:
         """One without partitions yet. KafkaError SHARE_SESSION_LIMIT_REACHED."""
         self.close(key)
         if len(self._sessions) >= self.most:
             raise KafkaError(
                 ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{self.most} sessions are open (group.share.max.share.sessions)"
             )
-        session = ShareSession(key, connection_id, FIRST_EPOCH + 1)
+        if self._owners.get(owner, 0) >= self.most_of_one:
+            raise KafkaError(
+                ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+                f"{owner} has {self.most_of_one} sessions: half of group.share.max.share.sessions, no client has more",
+            )
+        session = ShareSession(key, connection_id, owner, FIRST_EPOCH + 1)
+        self._owners[owner] = self._owners.get(owner, 0) + 1
         self._sessions[key] = session
         self._by_connection.setdefault(connection_id, set()).add(key)
         self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
@@ -124,6 +134,9 @@ class ShareSessions:
             keys.discard(key)
             if not keys:
                 del self._by_connection[session.connection_id]
+            self._owners[session.owner] -= 1
+            if not self._owners[session.owner]:
+                del self._owners[session.owner]
             self._members[key.group_id] -= 1
             if not self._members[key.group_id]:
                 del self._members[key.group_id]

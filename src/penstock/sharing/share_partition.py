@@ -2,16 +2,21 @@
 
 | state of a record | becomes      | by                                                                 | written |
 | ----------------- | ------------ | ------------------------------------------------------------------ | ------- |
-| AVAILABLE         | ACQUIRED     | `acquire`: counts a delivery, locks the record for one member      | no      |
+| AVAILABLE         | ACQUIRED     | `acquire`: counts a delivery, locks the record for one member      | counts* |
 | AVAILABLE         | ARCHIVED     | the log begins behind it, or compaction has taken it               | no      |
 | ACQUIRED          | ACKNOWLEDGED | `acknowledge` with accept                                          | yes     |
-| ACQUIRED          | ARCHIVED     | `acknowledge` with reject or gap; back after its last delivery     | yes     |
+| ACQUIRED          | ARCHIVED     | `acknowledge` with gap, or as the next line without dead letters   | yes     |
+| ACQUIRED          | ARCHIVING    | `acknowledge` with reject; back after its last delivery            | yes     |
+| ARCHIVING         | ARCHIVED     | `buried`: its dead letter is written, or cannot be                 | yes     |
 | ACQUIRED          | AVAILABLE    | `acknowledge` with release, `release`, `expire` (its lock ran out) | yes     |
 | ACQUIRED          | ARCHIVED     | its transaction was aborted, and the group reads committed ones    | no      |
 
 What a member does holds once the share coordinator has it: until `written` comes nobody else gets the record, and if
 the write failed the member has it again, unless its lock ran out meanwhile. A lock that runs out is over even if that
-cannot be written. The beginning moves over what is finished.
+cannot be written. A dead letter goes out when ARCHIVING is written down. The beginning moves over what is finished.
+
+(*) Where the group has durable counts, by `counting`: then the lock begins, and the member gets the record (`given`).
+What comes back is held until its delay is over, which is written with it: nobody gets it before `expire` says so.
 
 | state of the partition | becomes      | by                             |
 | ---------------------- | ------------ | ------------------------------ |
@@ -26,88 +31,35 @@ It starts at EMPTY; FAILED and FENCED are final. Only an ACTIVE one gives record
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
-from itertools import groupby
-from typing import Final
 
-from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.value import Value
+from penstock.protocol.errors import KafkaError
 from penstock.sharing.acquiring import Acquired, Acquisition, Demand, Fetched, without
-from penstock.sharing.in_flight import SETTLED, Batch, InFlight, RecordState, Run
-
-GAP: Final = 0
-ACCEPT: Final = 1
-RELEASE: Final = 2
-REJECT: Final = 3
-RENEW: Final = 4
-
-STATE_AFTER: Final = {
-    GAP: RecordState.ARCHIVED,
-    ACCEPT: RecordState.ACKNOWLEDGED,
-    RELEASE: RecordState.AVAILABLE,
-    REJECT: RecordState.ARCHIVED,
-}
-NOT_WRITTEN: Final = -1
-"""The beginning of a share partition of which nothing is written down yet."""
-NEVER_MS: Final = 1 << 63
-
-
-class Status(Enum):
-    EMPTY = "empty"
-    INITIALIZING = "initializing"
-    ACTIVE = "active"
-    FAILED = "failed"
-    FENCED = "fenced"
-
-
-class ShareSettings(Value):
-    """A group's: how long a record is locked, how often it is delivered, how many are between beginning and end."""
-
-    record_lock_duration_ms: int = 30_000
-    delivery_count_limit: int = 5
-    partition_max_record_locks: int = 2_000
-    renew_acknowledge_enable: bool = True
-
-
-class StateBatch(Value):
-    """As it is written down: records `first` to `last` (inclusive), how often they were delivered."""
-
-    first: int
-    last: int
-    state: RecordState
-    delivery_count: int
-
-
-class Write(Value):
-    """To be written down by the share coordinator; then report `written(write_id, …)`."""
-
-    write_id: int
-    start_offset: int
-    delivery_complete_count: int
-    batches: Sequence[StateBatch]
-
-
-class Acknowledgement(Value):
-    """Of records `first` to `last` (inclusive): one type for all, or one for each."""
-
-    first: int
-    last: int
-    types: Sequence[int]
-
-
-class Written(Value):
-    """What a share coordinator has of a partition."""
-
-    start_offset: int
-    state_epoch: int
-    batches: Sequence[StateBatch] = ()
+from penstock.sharing.breaker import Breaker
+from penstock.sharing.checks import check_in_flight, check_owner, check_renewal
+from penstock.sharing.dead_letters import DeadLetter, DeadLetters
+from penstock.sharing.failures import Failure, How, failed_again
+from penstock.sharing.in_flight import HELD, SETTLED, Batch, InFlight, RecordState, Run
+from penstock.sharing.values import (
+    AS_THE_GROUP,
+    FAILURE,
+    LONGEST_DELAY_MS,
+    NEVER_MS,
+    NOT_WRITTEN,
+    RENEW,
+    STATE_AFTER,
+    Acknowledgement,
+    ShareSettings,
+    StateBatch,
+    Status,
+    Write,
+    Written,
+    adjoining,
+    same_types,
+)
 
 
 class SharePartition:
-    """`settings` may change at any time, and hold for what comes then."""
-
     def __init__(self, settings: ShareSettings) -> None:
-        self.settings = settings
         self.status = Status.EMPTY
         self.flight = InFlight()
         self.start_offset = 0
@@ -122,15 +74,25 @@ class SharePartition:
         """No lock runs out before."""
         self._writes = 0
         self._under_way: dict[int, Sequence[StateBatch]] = {}
+        self._counting: set[int] = set()
+        """Those of them that are deliveries."""
+        self._dead_letters = DeadLetters()
+        self.breaker = Breaker(NEVER_MS)
+        self.configure(settings)
 
     # its life
+
+    def configure(self, settings: ShareSettings) -> None:
+        """They hold for what comes then."""
+        self.settings = settings
+        self.breaker.set_rate(settings.dead_letter_max_rate)
 
     def load(self) -> None:
         """What is written down is being read."""
         assert self.status is Status.EMPTY
         self.status = Status.INITIALIZING
 
-    def loaded(self, written: Written, begins_at: int) -> None:
+    def loaded(self, written: Written, begins_at: int, now_ms: int = 0) -> None:
         """Go on from what is written down; at `begins_at` if there is nothing. ValueError if it makes no sense."""
         start = begins_at if written.start_offset == NOT_WRITTEN else written.start_offset
         self.start_offset = self.next_offset = self._first_available = start
@@ -141,13 +103,16 @@ class SharePartition:
                 raise ValueError(f"records {it.first} to {it.last} are written down behind {self.next_offset}")
             if it.first > self.next_offset:
                 self.flight.add(Batch([Run(self.next_offset, it.first - 1, RecordState.AVAILABLE, 0)], is_gap=True))
-            # Kafka writes ARCHIVING down of what is to become a dead letter; here there are none, and it is finished.
-            state = RecordState.ARCHIVED if it.state is RecordState.ARCHIVING else it.state
-            run = Run(it.first, it.last, state, it.delivery_count)
+            run = Run(it.first, it.last, it.state, it.delivery_count)
+            if self.settings.delivery_count_durable:  # its last delivery was under way
+                run.state = self.settings.after_delivery(it.state, it.delivery_count)
+            self._hold(run, min(it.held_until_ms, now_ms + LONGEST_DELAY_MS), now_ms)
             self.flight.add(Batch([run]))
             self.next_offset = it.last + 1
-            if state.is_terminal:
+            if run.state.is_terminal:
                 self.delivery_complete_count += len(run)
+            elif run.state is RecordState.ARCHIVING:
+                self._dead_letters.add(run)
         self._advance()
         self.status = Status.ACTIVE
 
@@ -165,11 +130,22 @@ class SharePartition:
         """Records from the beginning to the end, finished ones between others included."""
         return self.next_offset - self.start_offset
 
+    def in_hands(self) -> tuple[int, int]:
+        """Records that members have, and those that are held until their delay is over, or it is their turn."""
+        runs = list(self.flight.runs())
+        acquired = sum(len(run) for run in runs if run.state is RecordState.ACQUIRED)
+        return acquired, sum(len(run) for run in runs if run.writing == HELD)
+
     @property
     def can_acquire(self) -> bool:
-        if self.status is not Status.ACTIVE:
+        if self.status is not Status.ACTIVE or not self.breaker.allowed(1):
             return False
-        return self.in_flight < self.settings.partition_max_record_locks or self.next_fetch_offset < self.next_offset
+        return self._room > 0 or self.next_fetch_offset < self.next_offset
+
+    @property
+    def _room(self) -> int:
+        """For records that nobody has had."""
+        return self.settings.partition_max_record_locks - self.in_flight
 
     @property
     def next_fetch_offset(self) -> int:
@@ -186,13 +162,14 @@ class SharePartition:
         last = fetched.batches[-1][1] if fetched.batches else -1
         if self.status is not Status.ACTIVE or demand.max_records <= 0 or last < self.start_offset:
             return []
-        most = min(demand.max_records, self.settings.partition_max_record_locks - self.in_flight)
+        most = min(demand.max_records, self._room)
         if most <= 0:  # none but those that are in flight already
             last = min(last, self.next_offset - 1)
             most = min(demand.max_records, self.next_offset - fetched.offset)
             if most <= 0:
                 return []
         self._archive_compacted(fetched.offset, fetched.batches[0][0])
+        demand, most = self.breaker.limited(demand, most)
         until_ms = now_ms + self.settings.record_lock_duration_ms
         acquisition = Acquisition(self.flight, demand, fetched.batches, until_ms, self.settings.delivery_count_limit)
         acquired = acquisition.run(most, last, self.next_offset)
@@ -201,12 +178,46 @@ class SharePartition:
             self._may_be_available(acquisition.left)
         if acquired:
             self._is_locked_until(until_ms)
+            self.breaker.delivered(acquired)
         if fetched.aborted:
             acquired, aborted = without(acquired, fetched.aborted)
             for first, behind in aborted:
                 self._archive(self.flight.cut(first, behind))
         self._advance()
         return acquired
+
+    def counting(self, acquired: Sequence[Acquired]) -> Write:
+        """How often these were delivered, to be written down before the member gets them. They are written as free:
+        locks end with the leader.
+        """
+        batches = [StateBatch(first, last, RecordState.AVAILABLE, count) for first, last, count in acquired]
+        write = self._to_write(batches)
+        self._counting.add(write.write_id)
+        for it in batches:
+            for run in self.flight.cut(it.first, it.last):
+                run.writing = write.write_id
+        return write
+
+    def _counted(self, run: Run, now_ms: int, *, is_written: bool) -> None:
+        """The lock begins when the member gets the record; if the delivery could not be written, it gets none."""
+        run.writing = SETTLED
+        if is_written:
+            run.locked_until_ms = now_ms + self.settings.record_lock_duration_ms
+            self._is_locked_until(run.locked_until_ms)
+        else:
+            self._become(run, RecordState.AVAILABLE)
+            run.delivery_count -= 1
+            run.unlock()
+            self._may_be_available(run.first)
+
+    def given(self, member: str, acquired: Sequence[Acquired]) -> list[Acquired]:
+        """What the member has of that, once it is written."""
+        return [
+            Acquired(run.first, run.last, count)
+            for first, last, count in acquired
+            for run in self.flight.cut(first, last)
+            if run.state is RecordState.ACQUIRED and (run.member, run.delivery_count) == (member, count)
+        ]
 
     def _may_be_available(self, offset: int) -> None:
         self._first_available = min(self._first_available, offset)
@@ -229,15 +240,16 @@ class SharePartition:
         try:
             for it in acknowledgements:
                 if it.last >= self.start_offset:
-                    self._check_in_flight(it)
-                    for kind, first, last in _same_types(it, self.start_offset):
-                        self._check_renewal(kind)
+                    check_in_flight(self.flight, self.start_offset, it)
+                    for kind, delay_ms, first, last in same_types(it, self.start_offset):
+                        check_renewal(self.settings, kind)
                         for run in self.flight.cut(first, last):
-                            self._check_owner(member, run, now_ms)
+                            check_owner(member, run, now_ms)
                             if kind == RENEW:
                                 renewed.append(run)
                             else:
-                                self._give_back(run, STATE_AFTER[kind], changed)
+                                self._fails(run, FAILURE.get(kind), now_ms, it.reason)
+                                self._give_back(run, STATE_AFTER[kind], changed, now_ms, delay_ms)
         except KafkaError:
             for run in self.flight.runs():
                 if run.writing == self._writes + 1:
@@ -248,76 +260,98 @@ class SharePartition:
             self._is_locked_until(run.locked_until_ms)
         return self._write(changed)
 
-    def _check_in_flight(self, it: Acknowledgement) -> None:
-        first = max(it.first, self.start_offset)
-        known = self.flight.reach(it.last)
-        if known is None or known[0] > first:
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "these records are not in flight")
-        if it.last > known[1]:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the last record is behind those that are in flight")
-
-    def _check_renewal(self, kind: int) -> None:
-        if kind == RENEW and not self.settings.renew_acknowledge_enable:
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "the group may not renew (share.renew.acknowledge.enable)")
-
-    @staticmethod
-    def _check_owner(member: str, run: Run, now_ms: int) -> None:
-        if run.state is not RecordState.ACQUIRED or run.locked_until_ms <= now_ms:
-            reason = "is not acquired"
-        elif run.member != member:
-            reason = "belongs to another member"
-        else:
-            return
-        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"record {run.first} {reason}")
-
-    def release(self, member: str) -> Write | None:
+    def release(self, member: str, now_ms: int) -> Write | None:
         """The member has gone, or ended its session: all that it has is free, once that is written."""
         changed: list[Run] = []
         for run in self.flight.runs():
             if run.state is RecordState.ACQUIRED and run.member == member:
-                self._give_back(run, RecordState.AVAILABLE, changed)
+                self._fails(run, How.RELEASED, now_ms)
+                self._give_back(run, RecordState.AVAILABLE, changed, now_ms)
         return self._write(changed)
 
-    def _give_back(self, run: Run, state: RecordState, changed: list[Run]) -> None:
-        self._become(run, self._after_delivery(run, state))
+    def _fails(self, run: Run, how: How | None, now_ms: int, reason: str = "") -> None:
+        if how is not None and self.settings.has_dead_letters:
+            run.failures = failed_again(run.failures, Failure(now_ms, how, reason))
+
+    def _give_back(
+        self, run: Run, state: RecordState, changed: list[Run], now_ms: int, delay_ms: int = AS_THE_GROUP
+    ) -> None:
+        self._become(run, self.settings.after_delivery(state, run.delivery_count))
+        if run.state is RecordState.AVAILABLE:
+            run.held_until_ms = self._held_until_ms(run, now_ms, delay_ms)
         run.writing = self._writes + 1
         changed.append(run)
 
-    def _after_delivery(self, run: Run, state: RecordState) -> RecordState:
-        """A record that was delivered as often as it may be is archived instead of delivered again."""
-        is_last = run.delivery_count >= self.settings.delivery_count_limit
-        return RecordState.ARCHIVED if state is RecordState.AVAILABLE and is_last else state
+    def _held_until_ms(self, run: Run, now_ms: int, delay_ms: int = AS_THE_GROUP) -> int:
+        """0 where it may go out again at once."""
+        if delay_ms == AS_THE_GROUP:
+            delay_ms = self.settings.backoff_ms(run.delivery_count)
+        return now_ms + delay_ms if delay_ms else 0
 
     # time
 
     @property
     def next_expiry_ms(self) -> int:
-        """When `expire` has something to do at the earliest; NEVER_MS without locks."""
-        return self._next_expiry_ms
+        """When `expire` has something to do at the earliest; NEVER_MS without locks, and where nothing pauses."""
+        return min(self._next_expiry_ms, self.breaker.next_ms)
 
     def expire(self, now_ms: int) -> Write | None:
-        """Take back what was locked until now. What is being written is decided when that is over."""
+        """Take back what was locked until now, and let go what was held. What is being written is decided when that is
+        over.
+        """
         freed: list[Run] = []
+        self.breaker.pass_time(now_ms)
         self._next_expiry_ms = NEVER_MS
         for run in self.flight.runs():
+            if run.writing == HELD:
+                self._hold(run, run.held_until_ms, now_ms)
             if run.state is not RecordState.ACQUIRED:
                 continue
+            if run.writing:  # it is being counted
+                continue
             if run.locked_until_ms <= now_ms:
-                self._free(run)
+                self._free(run, now_ms)
                 freed.append(run)
             else:
                 self._is_locked_until(run.locked_until_ms)
+        for run in freed:
+            if run.state is RecordState.ARCHIVING:
+                run.writing = self._writes + 1
         return self._write(freed)
+
+    def _hold(self, run: Run, until_ms: int, now_ms: int) -> None:
+        """Until then, if it is AVAILABLE and not being written."""
+        if run.state is RecordState.AVAILABLE and run.writing <= SETTLED:
+            run.writing, run.held_until_ms = (HELD, until_ms) if until_ms > now_ms else (SETTLED, 0)
+            if run.held_until_ms:
+                self._is_locked_until(until_ms)
+            else:
+                self._may_be_available(run.first)
 
     def _is_locked_until(self, until_ms: int) -> None:
         """The clock may have been set back, so that a lock that began later ends earlier."""
         self._next_expiry_ms = min(self._next_expiry_ms, until_ms)
 
-    def _free(self, run: Run) -> None:
+    def _free(self, run: Run, now_ms: int) -> None:
         """The lock is over."""
-        self._become(run, self._after_delivery(run, RecordState.AVAILABLE))
+        self._fails(run, How.LOCK_RAN_OUT, now_ms)
+        self._become(run, self.settings.after_delivery(RecordState.AVAILABLE, run.delivery_count))
         run.unlock()
-        self._may_be_available(run.first)
+        self._hold(run, self._held_until_ms(run, now_ms), now_ms)
+
+    # dead letters
+
+    def take_dead_letters(self, now_ms: int) -> Sequence[DeadLetter]:
+        """What is to be written to the dead letters of the group; then report it as `buried`."""
+        letters = self._dead_letters.take(self.flight, self.settings.delivery_count_limit)
+        self.breaker.died(sum(it.count for it in letters), now_ms)
+        return letters
+
+    def buried(self, letters: Sequence[DeadLetter]) -> Write | None:
+        """They are written, or cannot be: what is to be written down of their records."""
+        runs = self._dead_letters.done(letters, self.flight)
+        self._archive(runs)
+        return self._write(runs)
 
     # what the log does
 
@@ -333,41 +367,55 @@ class SharePartition:
     def _write(self, runs: Sequence[Run]) -> Write | None:
         if not runs:
             return None
-        self._writes += 1
         batches = [
-            StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count) for same in _adjoining(runs)
+            StateBatch(same[0].first, same[-1].last, same[0].state, same[0].delivery_count, same[0].held_until_ms)
+            for same in adjoining(runs)
         ]
+        return self._to_write(batches)
+
+    def _to_write(self, batches: Sequence[StateBatch]) -> Write:
+        self._writes += 1
         self._under_way[self._writes] = batches
         return Write(self._writes, self.start_offset, self.delivery_complete_count, batches)
 
     @property
     def is_writing(self) -> bool:
-        """Whether the share coordinator has still to answer."""
-        return bool(self._under_way)
+        """Whether the share coordinator has still to answer, or a dead letter is to be written."""
+        return bool(self._under_way) or self._dead_letters.is_open
 
     def written(self, write_id: int, *, is_written: bool, now_ms: int) -> None:
         """What was to be written down is, or could not be."""
+        is_counting = write_id in self._counting
+        self._counting.discard(write_id)
         for batch in self._under_way.pop(write_id):
             for run in self.flight.cut(batch.first, batch.last):
                 if run.writing == write_id:
-                    if is_written:
-                        self._settle(run)
+                    if is_counting:
+                        self._counted(run, now_ms, is_written=is_written)
+                    elif is_written:
+                        self._settle(run, now_ms)
                     else:
                         self._take_back(run, now_ms)
         self._advance()
 
-    def _settle(self, run: Run) -> None:
+    def _settle(self, run: Run, now_ms: int) -> None:
         run.writing = SETTLED
         run.unlock()
         if run.state is RecordState.AVAILABLE:
-            self._may_be_available(run.first)
+            self._hold(run, run.held_until_ms, now_ms)
+        elif run.state is RecordState.ARCHIVING:
+            self._dead_letters.add(run)
+        else:
+            self.breaker.accepted()
 
     def _take_back(self, run: Run, now_ms: int) -> None:
         """The member has it still, if its lock lasts."""
-        run.writing = SETTLED
+        run.writing, run.held_until_ms = SETTLED, 0
         self._become(run, RecordState.ACQUIRED)
         if run.locked_until_ms <= now_ms:
-            self._free(run)
+            self._free(run, now_ms)
+            if run.state is RecordState.ARCHIVING:
+                self._dead_letters.add(run)
         else:
             self._is_locked_until(run.locked_until_ms)
 
@@ -397,33 +445,3 @@ class SharePartition:
         for run in self.flight.begin_at(offset):
             if run.state.is_terminal:
                 self.delivery_complete_count -= len(run)
-
-
-def _same_types(it: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, int]]:
-    """(type, first, last) of neighbours with the same type, from the beginning of the partition on."""
-    if len(it.types) == 1:
-        return [(it.types[0], max(it.first, start_offset), it.last)]
-    found, first = [], it.first
-    for kind, same in groupby(it.types):
-        behind = first + len(list(same))
-        if behind > start_offset:
-            found.append((kind, max(first, start_offset), behind - 1))
-        first = behind
-    return found
-
-
-def _adjoining(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that follow each other without a hole and are in the same state, together."""
-    found: list[list[Run]] = []
-    for run in runs:
-        before = found[-1][-1] if found else None
-        if (
-            before is not None
-            and before.last + 1 == run.first
-            and before.state is run.state
-            and before.delivery_count == run.delivery_count
-        ):
-            found[-1].append(run)
-        else:
-            found.append([run])
-    return found

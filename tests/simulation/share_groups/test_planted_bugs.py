@@ -89,7 +89,7 @@ def no_epoch_when_a_member_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 def begun_anew_in_the_same_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The share coordinator takes an initialization that comes twice for a new one."""
 
-    def anew(key: Any, known: Any, state_epoch: int, start_offset: int, now_ms: int) -> Any:
+    def anew(key: Any, known: Any, state_epoch: int, start_offset: int, now_ms: int, **_: Any) -> Any:
         return Snapshot(key, ShareState(0, state_epoch, 0, start_offset, -1, created_ms=now_ms, written_ms=now_ms))
 
     monkeypatch.setattr("penstock.coordinator.shards.shares.decide_initialize", anew)

@@ -25,18 +25,19 @@ class Outcome:
     accepted: int
     deliveries: int
     leaders: int
+    letters: int
 
 
-def simulate(seed: int) -> Outcome:
+def simulate(seed: int, kind: type[World] = World) -> Outcome:
     """One seed, until all that can be accepted is. Raises SimulationError."""
-    world = World(seed)
+    world = kind(seed)
     try:
         trouble(world)
         heal(world)
     except Exception as error:
         trace = "\n".join(world.trace[-TRACE_LINES:])
         raise SimulationError(f"{trace}\nseed {seed}: {type(error).__name__}: {error}") from error
-    return Outcome(world.log_end, len(world.accepted), world.deliveries, world.leaders)
+    return Outcome(world.log_end, len(world.accepted), world.deliveries, world.leaders, len(world.dead.records))
 
 
 def trouble(world: World) -> None:
@@ -52,6 +53,7 @@ def trouble(world: World) -> None:
         world.append: 10,
         lambda: world.take(random.choice(MEMBERS)): 30,
         lambda: world.say(random.choice(MEMBERS)): 40,
+        world.read_ahead: 10,
         world.expire: 10,
         lambda: world.leave(random.choice(MEMBERS)): 2,
         is_killed: 2,
@@ -79,9 +81,10 @@ def heal(world: World) -> None:
 
     def work() -> None:
         world.expire()
+        world.read_ahead()
         world.take("ann")
         world.say("ann")
-        world.later(10, work)
+        world.later(10 if world.leader.partition.can_acquire else 1_000, work)
 
     def is_done() -> bool:
         partition = world.leader.partition
@@ -96,7 +99,11 @@ def heal(world: World) -> None:
         record
         for first, last in world.log
         for record in range(first, last + 1)
-        if record >= world.log_start and record not in world.accepted and record not in world.finished
+        if record >= world.log_start
+        and record not in world.accepted
+        and record not in world.finished
+        and record not in world.dead.records
+        and record not in world.dead.lost
     ]
     if lost:
         raise InvariantError(f"nobody had {lost}, and nobody will")

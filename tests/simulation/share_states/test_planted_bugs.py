@@ -86,8 +86,8 @@ def fences_forgotten_where_a_state_begins_anew(monkeypatch: pytest.MonkeyPatch) 
     """As Kafka has it: once the log before is cut, a deposed leader is let in."""
     initialize = decisions.decide_initialize
 
-    def forgetting(*asked: Any) -> Any:
-        record = initialize(*asked)
+    def forgetting(*asked: Any, **named: Any) -> Any:
+        record = initialize(*asked, **named)
         if isinstance(record, Snapshot) and record.state is not None:
             return record.replace(state=record.state.replace(leader_epoch=0))
         return record
@@ -99,10 +99,10 @@ def begun_anew_in_the_same_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """An initialization that comes twice takes away what was delivered in between."""
     initialize = decisions.decide_initialize
 
-    def again(key: Any, known: Any, state_epoch: int, *rest: Any) -> Any:
+    def again(key: Any, known: Any, state_epoch: int, *rest: Any, **named: Any) -> Any:
         is_same = known is not None and known.state_epoch == state_epoch
         known = known.replace(state_epoch=state_epoch - 1) if is_same else known
-        return initialize(key, known, state_epoch, *rest)
+        return initialize(key, known, state_epoch, *rest, **named)
 
     monkeypatch.setattr("penstock.coordinator.shards.shares.decide_initialize", again)
 

@@ -9,6 +9,7 @@ import click
 
 from penstock.cli.groups import streams
 from penstock.cli.groups.history import awaited_table, explain, follow, history_table
+from penstock.cli.groups.redrive import redrive
 from penstock.cli.groups.reset import ResetTarget, inputs_of, reset_offsets
 from penstock.cli.groups.views import (
     Row,
@@ -54,6 +55,7 @@ class Request(Value, kw_only=True):
         delete="Delete groups that have no members.",
         reset_offsets="Move the offsets of groups that have no members.",
         delete_offsets="Forget a group's offsets of topics.",
+        redrive="Send the dead letters of share groups back to their topics, each once.",
     )
     holding: str | None = option("Show which groups keep how many bytes of a topic.", metavar="TOPIC")
     groups: tuple[str, ...] = option("The group; may be given several times.", "--group")
@@ -116,12 +118,18 @@ class Request(Value, kw_only=True):
 def command(session: BrokerSession, request: Request) -> None:
     """List, describe, reset and delete consumer, share and streams groups."""
     _check(request)
-    session.run(lambda admin: _work(admin, request), patience_ms=request.timeout_ms)
+    if request.action == "redrive":
+        names, execute, as_json = list(request.groups), request.execute, request.as_json
+        session.run(lambda admin: redrive(session, admin, names, execute=execute, as_json=as_json))
+    else:
+        session.run(lambda admin: _work(admin, request), patience_ms=request.timeout_ms)
 
 
 def _check(request: Request) -> None:
     if request.dry_run and request.execute:
         raise click.UsageError("--dry-run or --execute, not both")
+    if request.action == "redrive" and (not request.groups or request.topics):
+        raise click.UsageError("--redrive needs --group NAME, and takes no --topic: letters know where they belong")
     if request.action not in ("list", "holding") and bool(request.groups) == request.all_groups:
         raise click.UsageError(f"--{request.action} needs --group NAME or --all-groups")
     tells = request.history or bool(request.explain)

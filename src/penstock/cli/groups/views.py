@@ -7,6 +7,7 @@ from penstock.cli.terminal.output import Value as Cell
 from penstock.cli.terminal.output import as_objects, joined, print_json, print_rows, print_table
 from penstock.client.admin import Admin
 from penstock.client.admin.groups import GroupDescription, GroupListing, MemberDescription
+from penstock.client.admin.share_groups import ShareProgress
 from penstock.client.at_leaders import Failures
 from penstock.client.values import LATEST, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode
@@ -16,6 +17,7 @@ from penstock.work.messages import decode_assignment, decode_metadata
 
 Row = tuple[Cell, ...]
 READER = ("CONSUMER-ID", "HOST", "CLIENT-ID")
+PROGRESS = ("OLDEST-WAITS-MS", "IN-FLIGHT", "HELD", "PAUSE-MS", "DELIVERIES/S", "REDELIVERIES/S")
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
 
@@ -61,14 +63,25 @@ async def offsets_table(admin: Admin, groups: Sequence[GroupDescription], verbos
 
 
 async def share_offsets_table(admin: Admin, groups: Sequence[GroupDescription], verbose: bool) -> Table:
-    """Where share groups begin, and what is still to be delivered."""
+    """Where share groups begin, what is still to be delivered, and how that comes along."""
     rows: list[Row] = []
     for group in groups:
-        for partition, found in sorted((await admin.share_groups.offsets(group.group_id)).items()):
+        positions = await admin.share_groups.offsets(group.group_id)
+        told = await admin.share_groups.progress(group.group_id, positions)
+        for partition, found in sorted(positions.items()):
             start = found.offset if found.offset >= 0 else None
-            rows.append((group.group_id, *partition, *(found.leader_epoch,) * verbose, start, found.lag))
-    columns = ["GROUP", "TOPIC", "PARTITION", *["LEADER-EPOCH"] * verbose, "START-OFFSET", "LAG"]
+            epoch = (found.leader_epoch,) * verbose
+            rows.append((group.group_id, *partition, *epoch, start, found.lag, *_progress(told.get(partition))))
+    columns = ["GROUP", "TOPIC", "PARTITION", *["LEADER-EPOCH"] * verbose, "START-OFFSET", "LAG", *PROGRESS]
     return Table(columns, rows, "no offsets")
+
+
+def _progress(told: ShareProgress | None) -> Row:
+    if told is None:
+        return (None,) * len(PROGRESS)
+    rates = (told.deliveries_per_second, told.redeliveries_per_second)
+    rounded = (None if rate is None else round(rate, 1) for rate in rates)
+    return told.waits_ms, told.in_flight, told.held, told.pause_ms, *rounded
 
 
 async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, failures: Failures) -> list[Row]:

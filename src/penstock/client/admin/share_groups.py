@@ -1,10 +1,11 @@
 """Share groups from outside: describe them, and show, move and forget where they begin to read (KIP-932)."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import check_group
-from penstock.client.errors import raise_for
+from penstock.client.errors import ClientError, raise_for
 from penstock.client.values import OffsetAndMetadata, TopicPartition, numbers_by_topic
 from penstock.protocol.errors import ErrorCode, error_code
 from penstock.protocol.messages.alter_share_group_offsets import (
@@ -29,6 +30,13 @@ from penstock.protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
+from penstock.protocol.requests.share_progress import (
+    DescribedSharePartition,
+    DescribeSharePartitionsRequest,
+    DescribeSharePartitionsResponse,
+    SharePartitionAt,
+    ShareTopicAt,
+)
 from penstock.protocol.value import Value
 
 NOTHING = -1
@@ -43,6 +51,23 @@ class SharePosition(Value):
     offset: int
     leader_epoch: int
     lag: int | None
+
+
+class ShareProgress(Value):
+    """How a share group comes along in a partition, as its leader says: since when (milliseconds since 1970, by its
+    timestamp) the first record waits that the group has not finished with, None without one. The others are None where
+    no member fetches of it: records that members have, that wait until they may be given away, and deliveries a second
+    lately, of all and of those that were not a record's first. `pause_ms`: for how long deliveries pause yet, as too
+    many records became dead letters; 0 while a few are tried, None where they do not pause.
+    """
+
+    waits_since_ms: int | None
+    waits_ms: int | None
+    in_flight: int | None
+    held: int | None
+    deliveries_per_second: float | None
+    redeliveries_per_second: float | None
+    pause_ms: int | None
 
 
 class ShareGroupAdmin:
@@ -88,6 +113,49 @@ class ShareGroupAdmin:
 
         return await self._cluster.retrying(attempt)
 
+    async def progress(
+        self, group_id: str, positions: Mapping[TopicPartition, SharePosition]
+    ) -> dict[TopicPartition, ShareProgress]:
+        """Of partitions where the group has begun, as `offsets` has them. Those whose leader does not answer now, or is
+        no broker of ours, are left out.
+        """
+        if not positions:
+            return {}
+        request = DescribeSharePartitionsRequest(
+            group_id=group_id,
+            topics=[
+                ShareTopicAt(
+                    topic_name=name,
+                    partitions=[
+                        SharePartitionAt(partition=it, start_offset=positions[TopicPartition(name, it)].offset)
+                        for it in numbers
+                    ],
+                )
+                for name, numbers in numbers_by_topic(positions)
+            ],
+        )
+
+        async def attempt() -> dict[TopicPartition, ShareProgress]:
+            metadata = await self._cluster.refresh(sorted({place.topic for place in positions}))
+            answers = await asyncio.gather(
+                *(self._cluster.to_node(it, request, DescribeSharePartitionsResponse) for it in metadata.brokers),
+                return_exceptions=True,
+            )
+            found: dict[TopicPartition, ShareProgress] = {}
+            for answer in answers:
+                if isinstance(answer, ClientError):
+                    continue
+                if isinstance(answer, BaseException):
+                    raise answer
+                raise_for(answer.error_code, group_id)
+                for topic in answer.topics:
+                    raise_for(topic.error_code, topic.topic_name)
+                    for row in topic.partitions:
+                        found[TopicPartition(topic.topic_name, row.partition)] = _progress(row, answer.now_ms)
+            return found
+
+        return await self._cluster.retrying(attempt)
+
     async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The group must have no members; one that is not there is made."""
         topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
@@ -124,3 +192,13 @@ class ShareGroupAdmin:
             return {topic.topic_name: error_code(topic.error_code) for topic in response.responses}
 
         return await self._cluster.retrying(attempt)
+
+
+def _progress(row: DescribedSharePartition, now_ms: int) -> ShareProgress:
+    since_ms = row.oldest_ms if row.oldest_ms != NOTHING else None
+    waits_ms = None if since_ms is None else max(now_ms - since_ms, 0)
+    if not row.is_read:
+        return ShareProgress(since_ms, waits_ms, None, None, None, None, None)
+    rates = row.deliveries_per_second, row.redeliveries_per_second
+    pause_ms = row.pause_ms if row.pause_ms >= 0 else None
+    return ShareProgress(since_ms, waits_ms, row.in_flight, row.held, *rates, pause_ms)

@@ -211,18 +211,36 @@ class ShareConsumer:
 
     # Acknowledging
 
-    def acknowledge(self, record: SharedRecord, kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """What becomes of a record that the last poll returned; the last word counts.
+    def acknowledge(
+        self,
+        record: SharedRecord,
+        kind: AcknowledgeType = AcknowledgeType.ACCEPT,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+    ) -> None:
+        """What becomes of a record that the last poll returned; the last word counts. One that is released comes again
+        after `delay_ms`, a day at most, by default the group's `share.retry.backoff.ms`; brokers of Kafka know no
+        delays, and give it out at once. The `reason` of a release or a rejection, 1,000 characters of it, is told in
+        the record's dead letter, if it becomes one; brokers of Kafka pass over it.
 
         ConsumerMisuseError in implicit mode, or where the record is not this member's.
         """
-        self.acknowledge_offset(record.topic_partition, record.offset, kind)
+        self.acknowledge_offset(record.topic_partition, record.offset, kind, delay_ms=delay_ms, reason=reason)
 
-    def acknowledge_offset(self, partition: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
+    def acknowledge_offset(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        kind: AcknowledgeType,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+    ) -> None:
         self._own()
         if self.settings.share_acknowledgement_mode == IMPLICIT:
             raise ConsumerMisuseError("share.acknowledgement.mode is implicit: nothing is acknowledged by itself")
-        self._deliveries.acknowledge(partition, offset, kind)
+        self._deliveries.acknowledge(partition, offset, kind, delay_ms, reason)
 
     async def commit_sync(self, timeout_ms: int | None = None) -> Outcome:
         """Send all that was acknowledged; what became of it, by partition. In implicit mode that is all of it.

@@ -66,11 +66,26 @@ class BlockingShareConsumer:
     def poll(self, timeout_ms: int = 1_000) -> list[SharedRecord]:
         return self._thread.run(self._consumer.poll(timeout_ms))
 
-    def acknowledge(self, record: SharedRecord, kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        self._call(lambda: self._consumer.acknowledge(record, kind))
+    def acknowledge(
+        self,
+        record: SharedRecord,
+        kind: AcknowledgeType = AcknowledgeType.ACCEPT,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+    ) -> None:
+        self._call(lambda: self._consumer.acknowledge(record, kind, delay_ms=delay_ms, reason=reason))
 
-    def acknowledge_offset(self, partition: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
-        self._call(lambda: self._consumer.acknowledge_offset(partition, offset, kind))
+    def acknowledge_offset(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        kind: AcknowledgeType,
+        *,
+        delay_ms: int | None = None,
+        reason: str = "",
+    ) -> None:
+        self._call(lambda: self._consumer.acknowledge_offset(partition, offset, kind, delay_ms=delay_ms, reason=reason))
 
     def commit_sync(self, timeout_ms: int | None = None) -> Outcome:
         return self._thread.run(self._consumer.commit_sync(timeout_ms))

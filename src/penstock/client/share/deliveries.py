@@ -15,12 +15,18 @@ from penstock.client.share.acknowledgements import Acknowledgements, Acknowledge
 from penstock.client.share.records import Delivered, SharedRecord
 from penstock.client.values import TopicPartition
 
+FAILED = (AcknowledgeType.RELEASE, AcknowledgeType.REJECT)
+
 
 class Deliveries:
     def __init__(self) -> None:
         self._delivered: dict[tuple[TopicPartition, int], tuple[SharedRecord, int, Place]] = {}
         """With the node that has given it out."""
         self._said: dict[tuple[TopicPartition, int], int] = {}
+        self._delays_ms: dict[tuple[TopicPartition, int], int] = {}
+        """Of those that are released, and have one of their own."""
+        self._reasons: dict[tuple[TopicPartition, int], str] = {}
+        """Why records are released or rejected, where that was said."""
         self._renewing: dict[tuple[Place, int], SharedRecord] = {}
         self._renewed: list[SharedRecord] = []
         self._gaps: list[Acknowledgements] = []
@@ -46,13 +52,32 @@ class Deliveries:
             self._gaps.append(Acknowledgements(some.node_id, some.place, some.others))
         return some.records
 
-    def acknowledge(self, partition: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
-        """ConsumerMisuseError for a record that this consumer has not, or no longer. The last word counts."""
+    def acknowledge(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        kind: AcknowledgeType,
+        delay_ms: int | None = None,
+        reason: str = "",
+    ) -> None:
+        """ConsumerMisuseError for a record that this consumer has not, or no longer, for a delay of one that does not
+        come again, or for a reason where nothing failed. The last word counts.
+        """
+        if reason and kind not in FAILED:
+            raise ConsumerMisuseError(f"the reason is {reason!r} for {kind!r}: only a release or a rejection has one")
+        if delay_ms is not None and (kind != AcknowledgeType.RELEASE or delay_ms < 0):
+            raise ConsumerMisuseError(f"delay_ms is {delay_ms} for {kind!r}: only a release has a delay, of 0 or more")
         if (partition, offset) not in self._delivered:
             raise ConsumerMisuseError(
                 f"{partition} offset {offset} is no record that the last poll returned and that is not finished with"
             )
         self._said[partition, offset] = kind
+        self._delays_ms.pop((partition, offset), None)
+        self._reasons.pop((partition, offset), None)
+        if delay_ms is not None:
+            self._delays_ms[partition, offset] = delay_ms
+        if reason:
+            self._reasons[partition, offset] = reason
 
     def acknowledge_all(self, kind: AcknowledgeType) -> None:
         """Of which nothing was said."""
@@ -65,14 +90,23 @@ class Deliveries:
     def take(self) -> list[Acknowledgements]:
         """What was said, to be sent."""
         types: dict[tuple[int, Place], dict[int, int]] = {}
+        delays: dict[tuple[int, Place], dict[int, int]] = {}
+        reasons: dict[tuple[int, Place], dict[int, str]] = {}
         for key, kind in self._said.items():
             record, node_id, place = self._delivered.pop(key)
             types.setdefault((node_id, place), {})[record.offset] = kind
+            if key in self._delays_ms:
+                delays.setdefault((node_id, place), {})[record.offset] = self._delays_ms.pop(key)
+            if key in self._reasons:
+                reasons.setdefault((node_id, place), {})[record.offset] = self._reasons.pop(key)
             if kind == AcknowledgeType.RENEW:
                 self._renewing[place, record.offset] = record
         self._said.clear()
         gaps, self._gaps = self._gaps, []
-        return [*gaps, *(Acknowledgements(node_id, place, found) for (node_id, place), found in types.items())]
+        said = [
+            Acknowledgements(*where, found, delays.get(where), reasons.get(where)) for where, found in types.items()
+        ]
+        return [*gaps, *said]
 
     def done(self, some: Iterable[Acknowledgements]) -> None:
         """They were answered, or have failed: what is renewed is the application's again."""

@@ -60,7 +60,11 @@ class ShareSession:
         for topic_id, index in dict.fromkeys([*named, *batches]):
             rows = [
                 share_fetch.AcknowledgementBatch(
-                    first_offset=batch.first, last_offset=batch.last, acknowledge_types=batch.types
+                    first_offset=batch.first,
+                    last_offset=batch.last,
+                    acknowledge_types=batch.types,
+                    reason=batch.reason,
+                    release_delays_ms=list(batch.delays_ms),
                 )
                 for batch in batches.get((topic_id, index), ())
             ]
@@ -87,7 +91,11 @@ class ShareSession:
         for (topic_id, index), batches in batches_by_place(some).items():
             rows = [
                 share_acknowledge.AcknowledgementBatch(
-                    first_offset=batch.first, last_offset=batch.last, acknowledge_types=batch.types
+                    first_offset=batch.first,
+                    last_offset=batch.last,
+                    acknowledge_types=batch.types,
+                    reason=batch.reason,
+                    release_delays_ms=list(batch.delays_ms),
                 )
                 for batch in batches
             ]

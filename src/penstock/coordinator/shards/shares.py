@@ -112,7 +112,8 @@ class ShareShard(PartitionMachine[ShareRecord]):
         result = initialize_share_group_state.PartitionResult
 
         def decide(key: SharePartitionKey, known: ShareState | None, data: Any) -> Decided[Any]:
-            record = decide_initialize(key, known, data.state_epoch, data.start_offset, now_ms)
+            was_deleted = key in self._table.image.deleted
+            record = decide_initialize(key, known, data.state_epoch, data.start_offset, now_ms, was_deleted=was_deleted)
             return partial(result, partition=key.partition), record
 
         return self._decide(token, asked, decide, result, now_ms)
@@ -200,7 +201,9 @@ class ShareShard(PartitionMachine[ShareRecord]):
 
 def _said(data: write_share_group_state.PartitionData) -> ShareState:
     batches = (
-        StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        StateBatch(
+            batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count, batch.held_until_ms
+        )
         for batch in data.state_batches
     )
     return ShareState(
@@ -219,6 +222,7 @@ def _told(partition: int, state: ShareState) -> read_share_group_state.Partition
                 last_offset=batch.last_offset,
                 delivery_state=batch.delivery_state,
                 delivery_count=batch.delivery_count,
+                held_until_ms=batch.held_until_ms,
             )
             for batch in state.batches
         ],

@@ -13,12 +13,15 @@ UNKNOWN_OFFSET = -1
 
 
 class StateBatch(Value):
-    """Offsets from the first to the last, both included. Kafka calls it PersisterStateBatch."""
+    """Offsets from the first to the last, both included. Kafka calls it PersisterStateBatch. They are not delivered
+    again before `held_until_ms`, as the leader's clock had it.
+    """
 
     first_offset: int
     last_offset: int
     delivery_state: int
     delivery_count: int
+    held_until_ms: int = 0
 
 
 _FIRST = attrgetter("first_offset")
@@ -27,7 +30,8 @@ _LAST = attrgetter("last_offset")
 
 def merged(so_far: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """Without what lies before the start offset. Of two that are about one offset the one with more deliveries counts,
-    and of as many the higher state; neighbours that say the same are one. In the order of their offsets.
+    of as many the higher state, and of the same the longer delay; neighbours that say the same are one. In the order of
+    their offsets.
 
     `so_far` is as this returns it, and only where there is something new is it looked at.
     """
@@ -52,17 +56,18 @@ def _swept(batches: Sequence[StateBatch]) -> list[StateBatch]:
             _add(found, batch)
         return found
     places = sorted({place for batch in batches for place in (batch.first_offset, batch.last_offset + 1)})
-    open_here: list[tuple[int, int, int]] = []
+    open_here: list[tuple[int, int, int, int]] = []
     coming = 0
     for begin, end in pairwise(places):
         while coming < len(batches) and batches[coming].first_offset <= begin:
             batch = batches[coming]
-            heappush(open_here, (-batch.delivery_count, -batch.delivery_state, batch.last_offset))
+            heappush(open_here, (-batch.delivery_count, -batch.delivery_state, -batch.held_until_ms, batch.last_offset))
             coming += 1
-        while open_here and open_here[0][2] < begin:
+        while open_here and open_here[0][-1] < begin:
             heappop(open_here)
         if open_here:
-            _add(found, StateBatch(begin, end - 1, -open_here[0][1], -open_here[0][0]))
+            count, state, held_until_ms, _ = open_here[0]
+            _add(found, StateBatch(begin, end - 1, -state, -count, -held_until_ms))
     return found
 
 
@@ -74,6 +79,7 @@ def _add(found: list[StateBatch], batch: StateBatch) -> None:
         and last.last_offset == batch.first_offset - 1
         and last.delivery_count == batch.delivery_count
         and last.delivery_state == batch.delivery_state
+        and last.held_until_ms == batch.held_until_ms
     ):
         found[-1] = batch.replace(first_offset=last.first_offset)
     else:

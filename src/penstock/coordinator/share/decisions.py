@@ -8,8 +8,9 @@
 | delete | that nothing is left |
 
 A leader, or a state, of an older epoch than one that was heard of is refused, also where the state began anew since
-then: Kafka says leader epoch 0 in that snapshot, and forgets with the log before it whom it has fenced. All functions
-raise KafkaError.
+then: Kafka says leader epoch 0 in that snapshot, and forgets with the log before it whom it has fenced. What was
+deleted and begins again has the leader epoch `UNREAD`: a leader that writes before it has read that has what was there
+before, and is refused. All functions raise KafkaError.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch, merged
 from penstock.coordinator.share.records import (
     NOT_COUNTED,
+    UNREAD,
     SharePartitionKey,
     ShareRecord,
     ShareState,
@@ -28,7 +30,13 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 def decide_initialize(
-    key: SharePartitionKey, known: ShareState | None, state_epoch: int, start_offset: int, now_ms: int
+    key: SharePartitionKey,
+    known: ShareState | None,
+    state_epoch: int,
+    start_offset: int,
+    now_ms: int,
+    *,
+    was_deleted: bool = False,
 ) -> ShareRecord | None:
     _check_epoch("state", state_epoch)
     if known is not None and state_epoch < known.state_epoch:
@@ -36,7 +44,9 @@ def decide_initialize(
     if known is not None and state_epoch == known.state_epoch:
         return None
     counted = NOT_COUNTED if start_offset == UNKNOWN_OFFSET else 0
-    snapshots, leader_epoch = (0, 0) if known is None else (known.snapshot_epoch + 1, known.leader_epoch)
+    snapshots, leader_epoch = (0, UNREAD if was_deleted else 0)
+    if known is not None:
+        snapshots, leader_epoch = known.snapshot_epoch + 1, known.leader_epoch
     state = ShareState(
         snapshots, state_epoch, leader_epoch, start_offset, counted, created_ms=now_ms, written_ms=now_ms
     )
@@ -58,6 +68,8 @@ def decide_write(
     _check_leader(said.leader_epoch, known)
     if said.state_epoch < known.state_epoch:
         raise _fenced_state(said.state_epoch, known)
+    if known.leader_epoch == UNREAD:
+        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "The state has begun anew: read it first.")
     _check_batches(said.batches)
     return _changed(key, known, said.replace(leader_epoch=known.leader_epoch), settings, now_ms)
 

@@ -1,13 +1,19 @@
 """What the records of a partition of `__share_group_state` add up to, and where what is needed begins."""
 
+from typing import Final
+
 from penstock.coordinator.machine import LogImage
 from penstock.coordinator.share.records import SharePartitionKey, ShareRecord, ShareState, Snapshot, TakenBack
+
+MOST_DELETED: Final = 10_000
 
 
 class ShareImage(LogImage[ShareRecord]):
     def __init__(self) -> None:
         self.states: dict[SharePartitionKey, ShareState] = {}
         """Read only."""
+        self.deleted: dict[SharePartitionKey, None] = {}
+        """Those that were there once, the last `MOST_DELETED`: leaders may still have what they were. Read only."""
 
     def apply(self, record: ShareRecord) -> ShareState | None:
         before = self.states.get(record.key)
@@ -16,6 +22,9 @@ class ShareImage(LogImage[ShareRecord]):
             self.states[record.key] = after
         elif before is not None:
             del self.states[record.key]
+            self.deleted[record.key] = None
+            if len(self.deleted) > MOST_DELETED:
+                del self.deleted[next(iter(self.deleted))]
         return before
 
     def undoing(self, record: ShareRecord, before: ShareState | None) -> ShareRecord:

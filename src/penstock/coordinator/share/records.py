@@ -28,8 +28,10 @@ UPDATE: Final = 1
 _VERSION: Final = struct.Struct(">h")
 _VALUE_VERSION: Final = 0
 _SIZE: Final = 100
-_BATCH_SIZE: Final = 20
+_BATCH_SIZE: Final = 36
 NOT_COUNTED: Final = -1
+UNREAD: Final = -1
+"""The leader epoch of a state that began where another had been deleted, and that no leader has read yet."""
 
 
 class SharePartitionKey(Value):
@@ -178,10 +180,13 @@ class ShareKey(Message, versions="0"):
 
 
 class StateBatchData(Message):
+    """The tagged field is ours: Kafka passes over it."""
+
     first_offset: int = field("int64", "0+", default=0)
     last_offset: int = field("int64", "0+", default=0)
     delivery_state: int = field("int8", "0+", default=0)
     delivery_count: int = field("int16", "0+", default=0)
+    held_until_ms: int = field("int64", "0+", default=0, tag=10_000, tagged="0+")
 
 
 class ShareSnapshotValue(Message, versions="0", flexible="0+"):
@@ -228,6 +233,7 @@ def _written(batches: Sequence[StateBatch]) -> list[StateBatchData]:
             last_offset=batch.last_offset,
             delivery_state=batch.delivery_state,
             delivery_count=batch.delivery_count,
+            held_until_ms=batch.held_until_ms,
         )
         for batch in batches
     ]
@@ -235,7 +241,9 @@ def _written(batches: Sequence[StateBatch]) -> list[StateBatchData]:
 
 def _read(batches: Sequence[StateBatchData]) -> tuple[StateBatch, ...]:
     return tuple(
-        StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        StateBatch(
+            batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count, batch.held_until_ms
+        )
         for batch in batches
     )
 

@@ -87,6 +87,10 @@ group.streams.rack.aware.assignment.tags list "" * fixed low
     | Keys of clients' tags by which standby tasks are spread.
 group.streams.topology.description.plugin.class class null * fixed medium
     | Accepted; descriptions of topologies are kept in the group's partition.
+errors.deadletterqueue.auto.create.topics.enable boolean false * cluster medium
+    | Whether a topic of dead letters that a share group names and that is missing is made.
+errors.deadletterqueue.topic.name.prefix string dlq. * cluster medium
+    | How names of topics of dead letters begin; empty: as they like.
 share.coordinator.append.linger.ms int -1 -1.. fixed medium | How long the share coordinator collects records.
 share.coordinator.cold.partition.snapshot.interval.ms int 300000 1.. fixed low | Snapshots of idle share partitions.
 share.coordinator.load.buffer.size int 5242880 1.. fixed high | Bytes that are read at once when it loads.

@@ -178,11 +178,15 @@ def _check_group(resource: ConfigResource, settings: Settings, layers: Layers) -
         if not lower <= int(settings[key]) <= upper:
             allowed = f"{lower} to {upper}, by {bounds.format('min')} and {bounds.format('max')}"
             raise ConfigError(key, settings[key], allowed)
+    letters = settings.get(DEAD_LETTERS_KEY, "")
+    if letters.startswith("__"):
+        raise ConfigError(DEAD_LETTERS_KEY, letters, "a name that does not begin with __, as those of the cluster do")
     reset = settings.get(SHARE_RESET_KEY, "latest")
     if not _SHARE_RESET.fullmatch(reset):
         raise ConfigError(SHARE_RESET_KEY, reset, "latest, earliest or by_duration:<ISO 8601 duration>, say P1D")
 
 
+DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.topic.name"
 SHARE_RESET_KEY: Final = "share.auto.offset.reset"
 _SHARE_RESET: Final = re.compile(
     r"latest|earliest|by_duration:P(?!$)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE

@@ -122,6 +122,8 @@ class BrokerSettings:
     replica_alter_log_dirs_io_max_bytes_per_second: int
 
     # share partitions
+    errors_deadletterqueue_auto_create_topics_enable: bool
+    errors_deadletterqueue_topic_name_prefix: str
     group_share_delivery_count_limit: int
     group_share_max_delivery_count_limit: int
     group_share_max_partition_max_record_locks: int

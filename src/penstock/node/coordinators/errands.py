@@ -31,8 +31,8 @@ class Errands:
     def __init__(self, context: BrokerContext, connect: Callable[[int], Awaitable[Connection]]) -> None:
         self._context = context
         self._connect = connect
-        self._links: dict[tuple[int, bool], Link] = {}
-        """By broker, and whether they are for markers alone."""
+        self._links: dict[tuple[int, str], Link] = {}
+        """By broker and lane."""
         self._markers: MarkerSender | None = None
         self._share_states: ShareStates | None = None
 
@@ -64,17 +64,16 @@ class Errands:
             self._share_states = ShareStates(self._context, self)
         return self._share_states
 
-    async def ask_broker(
-        self, broker_id: int, request: Message, answer: type[AnswerT], *, marks: bool = False
-    ) -> AnswerT:
+    async def ask_broker(self, broker_id: int, request: Message, answer: type[AnswerT], *, lane: str = "") -> AnswerT:
         """Raises KafkaError NETWORK_EXCEPTION if there is no answer.
 
-        Markers have a connection of their own: on the other one requests may wait for those that come back.
+        Each lane has a connection of its own: markers, as on the common one requests may wait for those that come back,
+        and what may have to wait for replicas.
         """
         from penstock.client.errors import ClientError  # a single node starts without what clients need
 
         try:
-            connection = await self._link_to(broker_id, marks).opened()
+            connection = await self._link_to(broker_id, lane).opened()
             return await connection.request(request, answer)
         except (ClientError, DecodeError) as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
@@ -90,12 +89,12 @@ class Errands:
         leader: int = place.leader
         return leader
 
-    def _link_to(self, broker_id: int, marks: bool) -> Link:
+    def _link_to(self, broker_id: int, lane: str) -> Link:
         from penstock.client.link import Link
 
-        link = self._links.get((broker_id, marks))
+        link = self._links.get((broker_id, lane))
         if link is None:
-            link = self._links[broker_id, marks] = Link(partial(self._connect, broker_id))
+            link = self._links[broker_id, lane] = Link(partial(self._connect, broker_id))
         return link
 
     async def stop(self) -> None:

@@ -32,7 +32,7 @@ class Brokers(Protocol):
     def leader_of(self, name: str, partition: int) -> int: ...
 
     async def ask_broker(
-        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse], *, marks: bool
+        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse], *, lane: str
     ) -> WriteTxnMarkersResponse: ...
 
 
@@ -107,7 +107,7 @@ class MarkerSender:
         request = WriteTxnMarkersRequest(markers=[waiting.marker for waiting in some])
         answers: dict[tuple[int, str, int], ErrorCode] = {}
         try:
-            response = await self._brokers.ask_broker(broker_id, request, WriteTxnMarkersResponse, marks=True)
+            response = await self._brokers.ask_broker(broker_id, request, WriteTxnMarkersResponse, lane="markers")
         except KafkaError as error:
             otherwise = error.code
         except Exception:

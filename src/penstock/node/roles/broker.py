@@ -232,6 +232,6 @@ def _sharing(broker: Broker) -> Shares:
 
     context = broker.groups.context
     persister = Persister(context.node_id, context.image, context.errands, broker.random)
-    shares = Shares(broker.config, context, persister, find, broker.slices)
+    shares = Shares(broker.config, context, persister, find, broker.slices, broker.random)
     shares.register(broker.metrics)
     return shares

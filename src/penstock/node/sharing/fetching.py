@@ -18,9 +18,9 @@ from penstock.node.sharing.shared import Found, Shared, Standing, Taken
 from penstock.node.sharing.shares import AT_ONCE, Shares
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
-from penstock.sharing.acquiring import Demand
+from penstock.sharing.acquiring import Acquired, Demand
 from penstock.sharing.sessions import ShareSession, TopicPartition
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """An answer has no more, but for a batch of the log that is larger: it is read within one turn of the loop."""
@@ -53,6 +53,8 @@ class ShareFetch:
         self._standing: dict[TopicPartition, Standing] = {}
         self._news: dict[TopicPartition, None] = {}
         self._woken = asyncio.Event()
+        self._uncounted = 0
+        self._all_counted: asyncio.Future[None] | None = None
 
     def take(self, *, is_last: bool) -> bool:
         """Of few partitions, at once: whether there is something to tell."""
@@ -159,7 +161,30 @@ class ShareFetch:
                 continue
             if taken is not None:
                 self.taken[place] = taken
+                if shared.machine.settings.delivery_count_durable:
+                    self._uncounted += 1
+                    self._shares.count(shared, demand.member, taken.acquired, partial(self._counted, place))
                 left -= sum(last - first + 1 for first, last, _ in taken.acquired)
+
+    def _counted(self, place: TopicPartition, left: Sequence[Acquired], error: KafkaError | None) -> None:
+        taken = self.taken.pop(place)
+        if left:
+            self.taken[place] = taken._replace(acquired=left)
+        elif error is not None:
+            self.refused[place] = error
+        self._uncounted -= 1
+        if self.is_counted and self._all_counted is not None and not self._all_counted.done():
+            self._all_counted.set_result(None)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all that was taken may be told."""
+        return not self._uncounted
+
+    async def counted(self) -> None:
+        if self._uncounted:
+            self._all_counted = asyncio.get_running_loop().create_future()
+            await self._all_counted
 
 
 def _cancel(some: Sequence[Standing]) -> None:

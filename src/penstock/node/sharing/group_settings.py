@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.features import SHARE_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.protocol.value import Value
-from penstock.sharing.share_partition import ShareSettings
+from penstock.sharing.values import NO_RATE, ShareSettings
 
 NOTHING: Final[dict[str, str]] = {}
+LONGEST_BACKOFF_MS: Final = 60_000
+SINCE: Final = 2
+"""The level of share.version that has dead letters."""
 
 
 class OfGroup(Value):
@@ -18,6 +22,8 @@ class OfGroup(Value):
     reads_committed: bool
     begins: str
     """share.auto.offset.reset"""
+    dead_letter_topic: str = ""
+    copies_dead_letters: bool = False
 
 
 class GroupSettings:
@@ -29,7 +35,8 @@ class GroupSettings:
     def __init__(self, config: BrokerConfig, image: ClusterImage) -> None:
         self._config = config
         self._image = image
-        self._known: dict[str, tuple[dict[str, str], OfGroup]] = {}
+        self._known: dict[str, tuple[dict[str, str], int, OfGroup]] = {}
+        """With what it was worked out from."""
         self._of_others: OfGroup | None = None
 
     def __len__(self) -> int:
@@ -43,15 +50,16 @@ class GroupSettings:
             if self._of_others is None:
                 self._of_others = self._work_out(NOTHING)
             return self._of_others
-        known = self._known.get(group_id)
-        if known is not None and known[0] is said:
-            return known[1]
-        settings = self._work_out(said)
-        self._known[group_id] = said, settings
+        known, share_version = self._known.get(group_id), self._image.features.get(SHARE_VERSION, 0)
+        if known is not None and known[0] is said and known[1] == share_version:
+            return known[2]
+        settings = self._work_out(said, share_version)
+        self._known[group_id] = said, share_version, settings
         return settings
 
-    def _work_out(self, said: dict[str, str]) -> OfGroup:
+    def _work_out(self, said: dict[str, str], share_version: int = 0) -> OfGroup:
         config = self._config
+        topic = said.get("errors.deadletterqueue.topic.name", "")
         lock_ms = int(said.get("share.record.lock.duration.ms", config.group_share_record_lock_duration_ms))
         limit = int(said.get("share.delivery.count.limit", config.group_share_delivery_count_limit))
         locks = int(said.get("share.partition.max.record.locks", config.group_share_partition_max_record_locks))
@@ -70,11 +78,23 @@ class GroupSettings:
                     config.group_share_min_partition_max_record_locks,
                     config.group_share_max_partition_max_record_locks,
                 ),
-                renew_acknowledge_enable=said.get("share.renew.acknowledge.enable", "true") == "true",
+                renew_acknowledge_enable=_is_on(said.get("share.renew.acknowledge.enable", "true")),
+                ordered_by_key=said.get("share.ordering") == "key",
+                delivery_count_durable=_is_on(said.get("share.delivery.count.durable", "false")),
+                retry_backoff_ms=int(said.get("share.retry.backoff.ms", 0)),
+                retry_backoff_max_ms=int(said.get("share.retry.backoff.max.ms", LONGEST_BACKOFF_MS)),
+                has_dead_letters=bool(topic) and share_version >= SINCE,
+                dead_letter_max_rate=int(said.get("share.deadletter.max.rate", NO_RATE)),
             ),
             said.get("share.isolation.level") == "read_committed",
             said.get("share.auto.offset.reset", "latest"),
+            topic,
+            _is_on(said.get("errors.deadletterqueue.copy.record.enable", "false")),
         )
+
+
+def _is_on(text: str) -> bool:
+    return text.strip().lower() == "true"
 
 
 def _within(value: int, least: int, most: int) -> int:

@@ -29,12 +29,13 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
 from penstock.protocol.messages import read_share_group_state as reading
+from penstock.protocol.messages import read_share_group_state_summary as summarizing
 from penstock.protocol.messages import write_share_group_state as writing
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.value import Value
 from penstock.sharing.in_flight import RecordState
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.share_partition import StateBatch, Write, Written
+from penstock.sharing.values import NOT_WRITTEN, StateBatch, Write, Written
 
 SHARE_KEYS: Final = 2
 """As FindCoordinator counts the types."""
@@ -133,6 +134,28 @@ class Persister:
                     raise _told(error) from error
             await asyncio.sleep(self._pause_s(attempt))
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no share coordinator answers for {key.text}")
+
+    async def has_begun_anew(self, key: ShareKey, leader_epoch: int, state_epoch: int) -> bool:
+        """Whether what this leader has read is not what there is any more: the group was deleted since. Not, where
+        nobody answers.
+        """
+        partition = summarizing.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
+        topic = summarizing.ReadStateSummaryData(topic_id=key.topic_id, partitions=[partition])
+        request = summarizing.ReadShareGroupStateSummaryRequest(group_id=key.group_id, topics=[topic])
+        try:
+            async with self._reading:
+                coordinator = await self._find(key)
+                answer = await self._errands.ask_broker(
+                    coordinator, request, summarizing.ReadShareGroupStateSummaryResponse
+                )
+        except KafkaError:
+            return False
+        return any(
+            it.error_code == ErrorCode.NONE
+            and (it.start_offset == NOT_WRITTEN or (it.leader_epoch, it.state_epoch) != (leader_epoch, state_epoch))
+            for result in answer.results
+            for it in result.partitions
+        )
 
     # writing
 
@@ -258,6 +281,7 @@ def _together(queue: _Queue) -> writing.PartitionData:
                 last_offset=it.last,
                 delivery_state=it.state,
                 delivery_count=it.delivery_count,
+                held_until_ms=it.held_until_ms,
             )
             for _, write, _ in waiting
             for it in write.batches
@@ -273,7 +297,9 @@ def _read(answer: reading.ReadShareGroupStateResponse, key: ShareKey) -> Written
             if it.error_code != ErrorCode.NONE:
                 raise _error(it.error_code, it.error_message)
             batches = [
-                StateBatch(at.first_offset, at.last_offset, RecordState(at.delivery_state), at.delivery_count)
+                StateBatch(
+                    at.first_offset, at.last_offset, RecordState(at.delivery_state), at.delivery_count, at.held_until_ms
+                )
                 for at in it.state_batches
             ]
             return Written(it.start_offset, it.state_epoch, batches)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from penstock.node.metrics.distribution import Durations
-from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Registry
+from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Labels, Metric, Registry
+from penstock.node.sharing.progress import UNKNOWN_MS
 from penstock.node.sharing.shared import Shared
 from penstock.sharing.sessions import ShareSessions
-from penstock.sharing.share_partition import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acknowledgement
+from penstock.sharing.values import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acknowledgement
 
 ACK_TYPES: Final = {GAP: "Gap", ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
+MOST_LOOKS: Final = 100
+"""Into logs, while the metrics are read: a few milliseconds."""
 OF_PARTITION: Final = ("group", "topic", "partition")
 
 
@@ -36,19 +39,14 @@ class Counted:
 
 
 def register_shares(
-    registry: Registry, counted: Counted, sessions: ShareSessions, led: Callable[[], Iterable[Shared]]
+    registry: Registry,
+    counted: Counted,
+    sessions: ShareSessions,
+    led: Callable[[], Iterable[Shared]],
+    now_ms: Callable[[], int],
 ) -> None:
-    """`led` are the share partitions that are led here."""
-
-    def of_each(read: Callable[[Shared], int]) -> Callable[[], Iterator[tuple[Labels, int]]]:
-        def each() -> Iterator[tuple[Labels, int]]:
-            for shared in led():
-                yield (shared.key.group_id, shared.partition.topic, shared.key.partition), read(shared)
-
-        return each
-
-    group, partition, session = Group.SHARE_GROUPS, Group.SHARE_PARTITIONS, Group.SHARE_SESSIONS
-    partition_gauge = partial(Gauge, partition, labels=OF_PARTITION)
+    """`led` are the share partitions that are led here; `now_ms` is the wall clock."""
+    group, session = Group.SHARE_GROUPS, Group.SHARE_SESSIONS
     registry.add(
         Counter(
             group,
@@ -64,19 +62,7 @@ def register_shares(
             lambda: counted.load_time,
             unit="milliseconds",
         ),
-        partition_gauge(
-            "InFlightMessageCount",
-            "Records between beginning and end, finished ones among others included",
-            of_each(lambda shared: shared.machine.in_flight),
-        ),
-        partition_gauge("InFlightBatchCount", "Batches of them", of_each(lambda shared: len(shared.machine.flight))),
-        Counter(
-            partition,
-            "AcquisitionLockTimeoutPerSec",
-            "Records whose lock ran out",
-            of_each(lambda shared: shared.locks_run_out),
-            labels=OF_PARTITION,
-        ),
+        *_of_partitions(led, now_ms),
         Gauge(session, "ShareSessionsCount", "Share sessions that are open", lambda: len(sessions)),
         Gauge(session, "SharePartitionsCount", "Partitions in all of them", lambda: sessions.partition_count),
         Counter(
@@ -85,4 +71,47 @@ def register_shares(
             "Sessions that ended with their connection",
             lambda: counted.evictions,
         ),
+    )
+
+
+def _of_partitions(led: Callable[[], Iterable[Shared]], now_ms: Callable[[], int]) -> Iterator[Metric[Any]]:
+    def waited() -> Iterator[tuple[Labels, int]]:
+        looks = MOST_LOOKS
+        for shared in led():
+            offset = shared.machine.start_offset
+            may_look = looks > 0
+            looks -= not shared.oldest.is_known(offset)
+            came_ms = shared.oldest.came_ms(offset, may_look=may_look) if shared.backlog else UNKNOWN_MS
+            waited_ms = max(now_ms() - came_ms, 0) if came_ms != UNKNOWN_MS else 0
+            yield (shared.key.group_id, shared.partition.topic, shared.key.partition), waited_ms
+
+    def of_each(read: Callable[[Shared], int]) -> Callable[[], Iterator[tuple[Labels, int]]]:
+        def each() -> Iterator[tuple[Labels, int]]:
+            for shared in led():
+                yield (shared.key.group_id, shared.partition.topic, shared.key.partition), read(shared)
+
+        return each
+
+    gauge = partial(Gauge, Group.SHARE_PARTITIONS, labels=OF_PARTITION)
+    counter = partial(Counter, Group.SHARE_PARTITIONS, labels=OF_PARTITION)
+    yield gauge(
+        "InFlightMessageCount",
+        "Records between beginning and end, finished ones among others included",
+        of_each(lambda shared: shared.machine.in_flight),
+    )
+    yield gauge("InFlightBatchCount", "Batches of them", of_each(lambda shared: len(shared.machine.flight)))
+    yield counter(
+        "AcquisitionLockTimeoutPerSec", "Records whose lock ran out", of_each(lambda shared: shared.locks_run_out)
+    )
+    yield gauge("BacklogCount", "Records that the group has not finished with", of_each(lambda shared: shared.backlog))
+    yield gauge("OldestWaitingMs", "How long the first of them has waited", waited, unit="milliseconds")
+    yield counter(
+        "RecordDeliveriesPerSec",
+        "Records that were given to members",
+        of_each(lambda shared: shared.deliveries.all.total),
+    )
+    yield counter(
+        "RecordRedeliveriesPerSec",
+        "Those of them that had been delivered before",
+        of_each(lambda shared: shared.deliveries.again.total),
     )

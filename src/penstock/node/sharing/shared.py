@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.log.log_slice import LogSlice
 from penstock.node.environment.event_loop import loop_ms
 from penstock.node.partitions.partition import Later, Partition
+from penstock.node.sharing.progress import UNKNOWN_MS, Deliveries, Oldest
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import iterate_batches
 from penstock.replication.waits import NEVER, Wait, Waits
 from penstock.sharing.acquiring import Acquired, Demand, Fetched
+from penstock.sharing.breaker import State
 from penstock.sharing.in_flight import Span
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.share_partition import NEVER_MS, SharePartition, ShareSettings, Status
+from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.values import NEVER_MS, ShareSettings, Status
+
+logger = logging.getLogger(__name__)
 
 LAST_OFFSET = NEVER - 1
 
@@ -60,10 +66,16 @@ class Shared:
         self.machine = SharePartition(settings)
         self.reads_committed = False
         self.error: KafkaError | None = None
+        self.is_checked = False
+        """Whether somebody is about to look if the group is still the same."""
         self.locks_run_out = 0
         """Records whose lock ran out."""
         self._loop = asyncio.get_running_loop()
+        self.deliveries = Deliveries(self.now_ms())
+        self.oldest = Oldest(partition)
         self._expire = expire
+        self._told = State.CLOSED
+        """What the log has said of the breaker last."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER_MS
         self._waiting: dict[Callable[[], None], None] = {}
@@ -81,6 +93,17 @@ class Shared:
         """It could not be loaded."""
         self.error = error
         self.machine.failed()
+
+    @property
+    def backlog(self) -> int:
+        """Records that the group may see and has not finished with."""
+        machine = self.machine
+        return max(self._end_offset - machine.start_offset - machine.delivery_complete_count, 0)
+
+    @property
+    def oldest_ms(self) -> int:
+        """When the first of them came, by its timestamp; UNKNOWN_MS if there is none."""
+        return self.oldest.came_ms(self.machine.start_offset) if self.backlog else UNKNOWN_MS
 
     # its end
 
@@ -111,8 +134,31 @@ class Shared:
             woken()
         self._set_timer()
 
+    def tell_of_pauses(self) -> None:
+        """The log says where deliveries pause, as too many records became dead letters, and where they go on."""
+        breaker = self.machine.breaker
+        if self._told is breaker.state:
+            return
+        self._told = breaker.state
+        group, place = self.key.group_id, f"{self.partition.topic}-{self.key.partition}"
+        rate = self.machine.settings.dead_letter_max_rate
+        if breaker.state is State.OPEN:
+            pause_s = -((self.now_ms() - breaker.next_ms) // 1000)
+            logger.warning(
+                "share group %s: deliveries of %s pause for %d s, as more than %d records became dead letters in a"
+                " minute (share.deadletter.max.rate); another rate ends the pause",
+                group,
+                place,
+                pause_s,
+                rate,
+            )
+        elif breaker.state is State.PROBING:
+            logger.warning("share group %s: a few records of %s are delivered to see whether they die", group, place)
+        else:
+            logger.warning("share group %s: deliveries of %s go on", group, place)
+
     def _set_timer(self) -> None:
-        """For the locks that run out next."""
+        """For the locks that run out next, and pauses that end."""
         if self.machine.status is not Status.ACTIVE:
             return
         expiry_ms = self.machine.next_expiry_ms
@@ -175,18 +221,20 @@ class Shared:
         self._set_timer()
         if not acquired:
             return None
+        again = sum(last - first + 1 for first, last, count in acquired if count > 1)
+        self.deliveries.count(sum(last - first + 1 for first, last, _ in acquired) - again, again, self.now_ms())
         begin = min(at for first, last, at, _ in batches if last >= acquired[0].first)
         end = max(end for first, last, _, end in batches if first <= acquired[-1].last)
         return Taken(data[begin:end], acquired)
 
-    def _aborts(self, found: Found) -> _Aborts | None:
+    def _aborts(self, found: Found) -> Aborts | None:
         if not self.reads_committed:
             return None
         aborted = self.partition.log.load().aborted_in(found.offset, self._end_offset)
-        return _Aborts([(it[0], it[1]) for it in aborted]) if aborted else None
+        return Aborts([(it[0], it[1]) for it in aborted]) if aborted else None
 
 
-class _Aborts:
+class Aborts:
     """Which batches belong to aborted transactions; asked of them in their order."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:

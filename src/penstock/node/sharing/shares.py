@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
@@ -18,14 +19,20 @@ from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.tasks import Tasks
 from penstock.node.metrics.registry import Registry
 from penstock.node.serving.slices import Slices
-from penstock.node.sharing.group_settings import GroupSettings
+from penstock.node.sharing.clocks import shifted
+from penstock.node.sharing.dead_letter_metrics import register_dead_letters
+from penstock.node.sharing.dead_letters import DeadLetterWriter
+from penstock.node.sharing.group_settings import GroupSettings, OfGroup
+from penstock.node.sharing.ordered import OrderedShared
 from penstock.node.sharing.persister import Epochs
 from penstock.node.sharing.share_metrics import Counted, register_shares
 from penstock.node.sharing.shared import Shared
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.acquiring import Acquired
+from penstock.sharing.dead_letters import DeadLetter
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.sessions import SessionKey, ShareSessions, TopicPartition
-from penstock.sharing.share_partition import NOT_WRITTEN, Acknowledgement, Status, Write, Written
+from penstock.sharing.sessions import SessionKey, ShareSession, ShareSessions, TopicPartition
+from penstock.sharing.values import NOT_WRITTEN, Acknowledgement, Status, Write, Written
 
 if TYPE_CHECKING:
     from penstock.node.partitions.partition import Partition
@@ -43,6 +50,7 @@ NOT_A_MACHINES: Final = 0
 """The number of a write that no machine waits for."""
 T = TypeVar("T")
 Answer = Callable[[KafkaError | None], None]
+Given = Callable[[Sequence[Acquired], KafkaError | None], None]
 
 
 def nobody(_: KafkaError | None) -> None:
@@ -59,6 +67,7 @@ class Shares:
         persister: Persister,
         find: Callable[[UUID, int], Partition],
         slices: Slices,
+        random: Random,
     ) -> None:
         self.settings = GroupSettings(config, context.image)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
@@ -71,15 +80,19 @@ class Shares:
         """The same, by group."""
         self.counted = Counted()
         self._tasks = Tasks()
+        self._letters = DeadLetterWriter(config, context, self.settings, random, self._buried)
         self._has_stopped = False
 
     def register(self, metrics: Registry) -> None:
-        register_shares(metrics, self.counted, self.sessions, lambda: list(self._led.values()))
+        led = self._led
+        register_shares(metrics, self.counted, self.sessions, lambda: list(led.values()), self._context.now_ms)
+        register_dead_letters(metrics, self._letters.counted, lambda: list(led.values()))
 
     async def stop(self) -> None:
         self._has_stopped = True
         for shared in list(self._led.values()):
             self._end(shared)
+        await self._letters.stop()
         await self._persister.stop()  # those that load may wait for it
         self._tasks.cancel()
         await self._tasks.settle()
@@ -93,17 +106,22 @@ class Shares:
 
     # share partitions
 
+    def led(self, group_id: str, place: TopicPartition) -> Shared | None:
+        """If a member has fetched of it, and it is loaded."""
+        shared = self._led.get(ShareKey(group_id, *place))
+        return shared if shared is not None and shared.machine.status is Status.ACTIVE else None
+
     def lead(self, group_id: str, place: TopicPartition) -> Shared:
         """The share partition, which may still be loading. KafkaError if it is not led here, or cannot be loaded."""
         self._check_runs()
         partition = self._find(*place)
         key = ShareKey(group_id, *place)
         shared, settings = self._led.get(key), self.settings.of(group_id)
-        if shared is not None and not shared.is_led:
+        if shared is not None and (not shared.is_led or self._is_of_another_kind(shared, settings)):
             self._end(shared)
             shared = None
         if shared is None:
-            shared = self._led[key] = Shared(key, partition, settings.partitions, self._expire)
+            shared = self._led[key] = self._made(key, partition, settings)
             self._of_groups.setdefault(group_id, {})[key] = shared
             shared.when_led_no_longer(partial(self._end, shared))
             shared.machine.load()
@@ -111,8 +129,20 @@ class Shares:
         elif shared.error is not None:
             self._end(shared)
             raise shared.error
-        shared.machine.settings, shared.reads_committed = settings.partitions, settings.reads_committed
+        shared.machine.configure(settings.partitions)
+        shared.reads_committed = settings.reads_committed
         return shared
+
+    def _made(self, key: ShareKey, partition: Partition, settings: OfGroup) -> Shared:
+        if settings.partitions.ordered_by_key:
+            return OrderedShared(key, partition, settings.partitions, self._expire, self._slices)
+        return Shared(key, partition, settings.partitions, self._expire)
+
+    @staticmethod
+    def _is_of_another_kind(shared: Shared, settings: OfGroup) -> bool:
+        """The group has another order by now. What is still to be written is written first."""
+        is_ordered = isinstance(shared, OrderedShared)
+        return is_ordered != settings.partitions.ordered_by_key and not shared.machine.is_writing
 
     def _check_runs(self) -> None:
         if self._has_stopped:
@@ -136,13 +166,19 @@ class Shares:
                 begins_at = await self._first_offset(shared)
                 await self._write_beginning(shared, written, begins_at)
             if shared.machine.status is Status.INITIALIZING:
-                shared.machine.loaded(written, begins_at)
+                batches = shifted(written.batches, -self._ahead_ms(shared))
+                shared.machine.loaded(written.replace(batches=batches), begins_at, shared.now_ms())
                 self.counted.load_time.took(asyncio.get_running_loop().time() - began_s)
         except KafkaError as error:
             shared.fail(error)
         except ValueError as error:
             shared.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+        self._bury(shared)
         shared.has_news()
+
+    def _ahead_ms(self, shared: Shared) -> int:
+        """How far the wall clock is ahead of the share partition's."""
+        return self._context.now_ms() - shared.now_ms()
 
     async def _write_beginning(self, shared: Shared, written: Written, begins_at: int) -> None:
         """Before anything is given away: the next leader would find another one, and leave out what is between."""
@@ -196,16 +232,47 @@ class Shares:
         else:
             self._write(shared, write, answered)
 
+    def count(self, shared: Shared, member: str, acquired: Sequence[Acquired], told: Given) -> None:
+        """Have written how often these were delivered; `told` hears what the member gets, or why it gets nothing."""
+
+        def written(error: KafkaError | None) -> None:
+            told([] if error is not None else shared.machine.given(member, acquired), error)
+
+        self._write(shared, shared.machine.counting(acquired), written)
+
     def _expire(self, shared: Shared) -> None:
         write = shared.machine.expire(shared.now_ms())
         if write is not None:
             shared.locks_run_out += sum(it.last - it.first + 1 for it in write.batches)
             self._write(shared, write, nobody)
-            shared.has_news()
+        self._bury(shared)
+        shared.has_news()
+
+    # dead letters
+
+    def _bury(self, shared: Shared) -> None:
+        """Have dead letters written that are due, and tell where deliveries pause or go on."""
+        machine = shared.machine
+        if machine.status is not Status.ACTIVE:
+            return
+        letters = machine.take_dead_letters(shared.now_ms())
+        if letters:
+            self._letters.bury(shared, letters)
+        shared.tell_of_pauses()
+
+    def _buried(self, shared: Shared, letters: Sequence[DeadLetter]) -> None:
+        write = shared.machine.buried(letters)
+        if write is not None:
+            self._write(shared, write, nobody)
+        else:
+            self._end_if_idle(shared)
+
+    # what is written down
 
     def _write(self, shared: Shared, write: Write, answer: Answer) -> None:
         epochs = Epochs(shared.leader_epoch, shared.machine.state_epoch)
-        written = self._persister.write(shared.key, epochs, write)
+        batches = shifted(write.batches, self._ahead_ms(shared))
+        written = self._persister.write(shared.key, epochs, write.replace(batches=batches))
         written.add_done_callback(partial(self._written, shared, write.write_id, answer))
 
     def _written(self, shared: Shared, write_id: int, answer: Answer, written: asyncio.Future[None]) -> None:
@@ -214,11 +281,31 @@ class Shares:
         shared.machine.written(write_id, is_written=error is None, now_ms=shared.now_ms())
         if error is not None and error.code in ENDS_IT:
             self._end(shared)
+        self._bury(shared)
         answer(error)
         shared.has_news()
         self._end_if_idle(shared)
 
     # sessions
+
+    def open(self, key: SessionKey, connection_id: int, owner: str) -> ShareSession:
+        """KafkaError SHARE_SESSION_LIMIT_REACHED. If the group is another one of the same name, it begins anew."""
+        session = self.sessions.open(key, connection_id, owner)
+        led = [shared for shared in self._of_groups.get(key.group_id, {}).values() if not shared.is_checked]
+        if led:
+            self._tasks.start(self._check(led), f"whether {key.group_id} is the same group")
+        return session
+
+    async def _check(self, led: Sequence[Shared]) -> None:
+        for shared in led:
+            shared.is_checked = True
+        for shared in led:
+            machine = shared.machine
+            shared.is_checked = False
+            if machine.status is not Status.ACTIVE or not shared.is_led:
+                continue
+            if await self._persister.has_begun_anew(shared.key, shared.leader_epoch, machine.state_epoch):
+                self._end(shared)
 
     def close(self, key: SessionKey) -> None:
         """End a session: all that the member has is free. A group without any keeps nothing here."""
@@ -230,7 +317,7 @@ class Shares:
         """If the member has begun again meanwhile, what it had runs out: it cannot be told from what it has now."""
         for shared in some:
             if shared.machine.status is Status.ACTIVE and key not in self.sessions:
-                write = shared.machine.release(key.member_id)
+                write = shared.machine.release(key.member_id, shared.now_ms())
                 if write is not None:
                     self._write(shared, write, nobody)
             self._end_if_idle(shared)

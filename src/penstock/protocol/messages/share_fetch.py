@@ -12,6 +12,8 @@ class AcknowledgementBatch(Message):
     first_offset: int = field("int64", "1+", default=0)
     last_offset: int = field("int64", "1+", default=0)
     acknowledge_types: list[int] = array("int8", "1+", default_factory=list)
+    reason: str = field("string", "1+", tag=10000, default="")
+    release_delays_ms: list[int] = array("int64", "1+", tag=10001, default_factory=list)
 
 
 class FetchPartition(Message):

@@ -13,6 +13,7 @@ class StateBatch(Message):
     last_offset: int = field("int64", "0+", default=0)
     delivery_state: int = field("int8", "0+", default=0)
     delivery_count: int = field("int16", "0+", default=0)
+    held_until_ms: int = field("int64", "0+", tag=10000, default=0)
 
 
 class PartitionData(Message):

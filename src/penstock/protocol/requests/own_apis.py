@@ -31,10 +31,14 @@ class OwnApiKey(IntEnum):
     COMMITTED_POSITIONS = 15_009
     DESCRIBE_HOLDERS = 15_010
     DESCRIBE_GROUP_HISTORY = 15_011
+    DESCRIBE_SHARE_PARTITIONS = 15_012
 
+
+_ELSEWHERE: Final = {OwnApiKey.DESCRIBE_SHARE_PARTITIONS: "share_progress"}
+"""Modules with messages that are not here."""
 
 OWN_APIS: Final[dict[int, tuple[str, str, int, int, int]]] = {
-    int(key): ("own_apis", key.name.title().replace("_", ""), 0, 0, 0) for key in OwnApiKey
+    int(key): (_ELSEWHERE.get(key, "own_apis"), key.name.title().replace("_", ""), 0, 0, 0) for key in OwnApiKey
 }
 """By key: module, name, oldest version, newest version, oldest flexible version; as `messages.index.APIS`."""
 

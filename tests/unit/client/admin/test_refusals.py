@@ -18,6 +18,7 @@ from penstock.client.admin.configs import ConfigChange, ConfigOperation, Resourc
 from penstock.client.admin.features import UpgradeType
 from penstock.client.admin.partitions import ElectionType
 from penstock.client.admin.quorum import QuorumInfo
+from penstock.client.admin.share_groups import SharePosition
 from penstock.client.admin.topics import NewTopic
 from penstock.client.settings import ClientSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
@@ -70,6 +71,7 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "groups.delete_offsets": lambda admin: admin.groups.delete_offsets("g", [T0]),
     "share_groups.describe": lambda admin: admin.share_groups.describe("g"),
     "share_groups.offsets": lambda admin: admin.share_groups.offsets("g", [T0]),
+    "share_groups.progress": lambda admin: admin.share_groups.progress("g", {T0: SharePosition(0, 0, 0)}),
     "share_groups.set_offsets": lambda admin: admin.share_groups.set_offsets("g", {T0: OffsetAndMetadata(1)}),
     "share_groups.delete_offsets": lambda admin: admin.share_groups.delete_offsets("g", ["t"]),
     "streams_groups.describe": lambda admin: admin.streams_groups.describe("g"),

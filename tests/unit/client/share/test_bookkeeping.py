@@ -58,7 +58,7 @@ def test_batches_say_the_same_whatever_the_types_are() -> None:
     for number in range(3**9):
         types = {2 * it if it > 6 else it: number // 3**it % 3 for it in range(9)}
         told: dict[int, int] = {}
-        for first, last, found in batches_of(types):
+        for first, last, found, *_ in batches_of(types):
             assert len(found) in (1, last - first + 1)
             told |= {it: found[0] if len(found) == 1 else found[it - first] for it in range(first, last + 1)}
         assert told == types
@@ -139,6 +139,58 @@ def test_acknowledgements_by_themselves() -> None:
     assert (closing.share_session_epoch, closing.topics, closing.is_renew_ack) == (-1, [], False)
 
 
+def test_a_release_may_have_a_delay_of_its_own() -> None:
+    session = ShareSession("g", "m")
+    fetch(session, [P0, Q0])
+    session.answered(ErrorCode.NONE)
+    some = [
+        Acknowledgements(NODE, P0, {1: R, 2: R, 3: A}, {1: 500}),
+        Acknowledgements(NODE, P0, {2: R, 5: R, 6: R}, {5: 700, 6: 700}),
+        Acknowledgements(NODE, Q0, {1: R}),
+    ]
+    for request in (session.acknowledge_request(some), session.fetch_request([P0, Q0], some, ShareFetchRequest())):
+        delays = [
+            (batch.first_offset, batch.last_offset, batch.release_delays_ms)
+            for topic in request.topics
+            for partition in topic.partitions
+            for batch in partition.acknowledgement_batches
+        ]
+        assert delays == [(1, 3, [500, -1, -1]), (5, 6, [700]), (1, 1, [])]
+
+
+def test_records_with_another_reason_are_another_batch() -> None:
+    session = ShareSession("g", "m")
+    fetch(session, [P0, Q0])
+    session.answered(ErrorCode.NONE)
+    some = [
+        Acknowledgements(NODE, P0, {1: J, 2: J, 3: A, 4: R}, {4: 500}, {1: "a", 2: "a", 4: "b"}),
+        Acknowledgements(NODE, P0, {2: J}),
+        Acknowledgements(NODE, Q0, {1: R}),
+    ]
+    for request in (session.acknowledge_request(some), session.fetch_request([P0, Q0], some, ShareFetchRequest())):
+        told = [
+            (batch.first_offset, batch.acknowledge_types, batch.reason, batch.release_delays_ms)
+            for topic in request.topics
+            for partition in topic.partitions
+            for batch in partition.acknowledgement_batches
+        ]
+        assert told == [(1, [J], "a", []), (2, [J, A], "", []), (4, [R], "b", [500]), (1, [R], "", [])]
+
+
+def test_the_last_word_on_a_reason_counts() -> None:
+    deliveries = Deliveries()
+    given(deliveries, 1, 2, 3)
+    deliveries.acknowledge(T0, 1, J, reason="broken")
+    deliveries.acknowledge(T0, 1, A)
+    deliveries.acknowledge(T0, 2, R)
+    deliveries.acknowledge(T0, 2, J, reason="no such customer")
+    (some,) = deliveries.take()
+    assert (some.types, some.reasons) == ({1: A, 2: J}, {2: "no such customer"})
+    for kind in (A, N):
+        with pytest.raises(ConsumerMisuseError, match="only a release or a rejection has one"):
+            deliveries.acknowledge(T0, 3, kind, reason="why")
+
+
 # -- deliveries -------------------------------------------------------------------------------------------------------
 
 
@@ -171,6 +223,21 @@ def test_what_was_said_is_taken_once() -> None:
     assert not deliveries.holds_of(NODE)
     with pytest.raises(ConsumerMisuseError, match="t-0 offset 2"):
         deliveries.acknowledge(T0, 2, A)
+
+
+def test_the_last_word_on_a_delay_counts() -> None:
+    deliveries = Deliveries()
+    given(deliveries, 1, 2, 3, 4)
+    deliveries.acknowledge(T0, 1, R, 500)
+    deliveries.acknowledge(T0, 1, A)
+    deliveries.acknowledge(T0, 2, R, 500)
+    deliveries.acknowledge(T0, 2, R, 0)
+    deliveries.acknowledge(T0, 3, R, 700)
+    (some,) = deliveries.take()
+    assert (some.types, some.delays_ms) == ({1: A, 2: R, 3: R}, {2: 0, 3: 700})
+    for kind, delay_ms in ((A, 500), (N, 500), (R, -1)):
+        with pytest.raises(ConsumerMisuseError, match="only a release has a delay"):
+            deliveries.acknowledge(T0, 4, kind, delay_ms)
 
 
 def test_gaps_are_acknowledged_without_the_application() -> None:

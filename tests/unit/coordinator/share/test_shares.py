@@ -7,6 +7,7 @@ from tests.unit.coordinator.share.bench import GROUP, PARTITIONS, TOPIC, Bench, 
 
 from penstock.coordinator.effects import Append
 from penstock.coordinator.share.records import (
+    UNREAD,
     SharePartitionKey,
     Snapshot,
     Update,
@@ -87,6 +88,21 @@ def test_neither_the_start_nor_the_count_goes_back(start_offset: int, count: int
     state = bench.state()
     assert state is not None
     assert (state.start_offset, state.delivery_complete_count) == kept
+
+
+def test_what_begins_again_is_read_before_it_is_written() -> None:
+    """A leader that goes on from what was there before the deletion, in whatever epochs, would lose records."""
+    bench = Bench()
+    bench.initialize(start_offset=0)
+    bench.read(leader_epoch=3)
+    bench.write((0, 9, 2, 1), leader_epoch=3)
+    bench.delete()
+    bench.initialize(start_offset=0)
+    assert bench.summary().leader_epoch == UNREAD
+    assert bench.write((0, 9, 2, 1), leader_epoch=3).error_code == ErrorCode.FENCED_STATE_EPOCH
+    assert bench.read(leader_epoch=3).start_offset == 0
+    assert bench.write((0, 9, 2, 1), leader_epoch=3).error_code == 0
+    assert bench.summary().leader_epoch == 3
 
 
 def test_a_leader_is_fenced_by_a_newer_one_that_reads() -> None:

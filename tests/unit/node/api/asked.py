@@ -55,7 +55,7 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.messages import alter_client_quotas as quotas
 from penstock.protocol.messages import alter_user_scram_credentials as scram
-from penstock.protocol.requests import own_apis
+from penstock.protocol.requests import own_apis, share_progress
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.schema import Message
 
@@ -179,6 +179,13 @@ REQUESTS: dict[AnyApiKey, Callable[[int], Message]] = {
     ApiKey.DELETE_GROUPS: lambda _: delete_groups.DeleteGroupsRequest(groups_names=GROUPS),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=GROUPS),
     OwnApiKey.DESCRIBE_GROUP_HISTORY: lambda _: own_apis.DescribeGroupHistoryRequest(groups=GROUPS),
+    OwnApiKey.DESCRIBE_SHARE_PARTITIONS: lambda _: share_progress.DescribeSharePartitionsRequest(
+        group_id="readers",
+        topics=[
+            share_progress.ShareTopicAt(topic_name=name, partitions=[share_progress.SharePartitionAt(partition=0)])
+            for name in TOPICS
+        ],
+    ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda _: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id="readers", subscribed_topic_names=list(TOPICS)
     ),

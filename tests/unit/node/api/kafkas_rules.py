@@ -150,6 +150,7 @@ KAFKA: dict[AnyApiKey, Effects] = {
     OwnApiKey.DESCRIBE_HOLDERS: {"DESCRIBE TOPIC flights": "whole"}
     | {f"DESCRIBE GROUP {name}": "told" for name in GROUPS},
     OwnApiKey.DESCRIBE_GROUP_HISTORY: on_groups("DESCRIBE"),
+    OwnApiKey.DESCRIBE_SHARE_PARTITIONS: {"DESCRIBE GROUP readers": "whole"} | on_topics("DESCRIBE"),
 }
 
 ON_BROKERS: dict[AnyApiKey, Effects] = {
@@ -234,6 +235,7 @@ REFUSED_AT: dict[AnyApiKey, tuple[str, ...]] = {
 """Where a refusal stands, as far as a version has the field; `WHOLE` for all others."""
 
 OF_TOPICS_AT: dict[AnyApiKey, tuple[str, ...]] = {
+    OwnApiKey.DESCRIBE_SHARE_PARTITIONS: ("topics.error_code",),
     ApiKey.OFFSET_DELETE: PARTITIONS,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: ("responses.partitions.error_code",),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: RESPONSES,

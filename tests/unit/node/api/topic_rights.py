@@ -45,7 +45,7 @@ from penstock.protocol.messages import (
     streams_group_heartbeat,
     txn_offset_commit,
 )
-from penstock.protocol.requests import own_apis
+from penstock.protocol.requests import own_apis, share_progress
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.schema import Message
 
@@ -292,6 +292,11 @@ def _holders(name: str, _: UUID) -> Message:
     return own_apis.DescribeHoldersRequest(topic=name)
 
 
+def _share_partitions(name: str, _: UUID) -> Message:
+    topics = [share_progress.ShareTopicAt(topic_name=name, partitions=[share_progress.SharePartitionAt(partition=0)])]
+    return share_progress.DescribeSharePartitionsRequest(group_id="sharers", topics=topics)
+
+
 def rows(
     key: AnyApiKey,
     build: Build,
@@ -437,4 +442,10 @@ ROWS: Final = [
         named=(0, 1),
     ),
     *rows(OwnApiKey.DESCRIBE_HOLDERS, _holders, _SEEN, named=(0,)),
+    *rows(
+        OwnApiKey.DESCRIBE_SHARE_PARTITIONS,
+        _share_partitions,
+        {"DESCRIBE GROUP sharers": always(GROUP), DESCRIBE: OF_TOPIC},
+        named=(0,),
+    ),
 ]

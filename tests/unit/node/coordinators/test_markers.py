@@ -39,9 +39,9 @@ class Brokers:
         return LEADERS[name, partition]
 
     async def ask_broker(
-        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse], *, marks: bool
+        self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse], *, lane: str
     ) -> WriteTxnMarkersResponse:
-        assert marks
+        assert lane == "markers"
         self.asked.append((broker_id, [marker.producer_id for marker in request.markers]))
         await self.may_answer.wait()
         if self.error is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_acknowledge, share_fetch
 from penstock.protocol.records import iterate_batches, iterate_records
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 EARLIEST = ConfigRecord(
     resource_type=ResourceType.GROUP, resource_name="g", name="share.auto.offset.reset", value="earliest"
@@ -53,9 +53,14 @@ class Member:
         self.member_id = member_id
         self.epoch = 0
 
-    def fetch_request(self, *said: tuple[int, int, list[int]], **named: Any) -> share_fetch.ShareFetchRequest:
+    def fetch_request(
+        self, *said: tuple[int, int, list[int]], delays_ms: Sequence[int] = (), **named: Any
+    ) -> share_fetch.ShareFetchRequest:
         batches = [
-            share_fetch.AcknowledgementBatch(first_offset=f, last_offset=t, acknowledge_types=k) for f, t, k in said
+            share_fetch.AcknowledgementBatch(
+                first_offset=f, last_offset=t, acknowledge_types=k, release_delays_ms=list(delays_ms)
+            )
+            for f, t, k in said
         ]
         partition = share_fetch.FetchPartition(partition_index=0, acknowledgement_batches=batches)
         request = share_fetch.ShareFetchRequest(
@@ -90,9 +95,16 @@ class Member:
     async def acquire(self, **named: Any) -> list[tuple[int, int, int]]:
         return acquired(await self.fetch(**named))
 
-    async def acknowledge(self, *said: tuple[int, int, list[int]], **named: Any) -> ErrorCode:
+    async def acknowledge(
+        self, *said: tuple[int, int, list[int]], delays_ms: Sequence[int] = (), **named: Any
+    ) -> ErrorCode:
         layout = share_acknowledge
-        batches = [layout.AcknowledgementBatch(first_offset=f, last_offset=t, acknowledge_types=k) for f, t, k in said]
+        batches = [
+            layout.AcknowledgementBatch(
+                first_offset=f, last_offset=t, acknowledge_types=k, release_delays_ms=list(delays_ms)
+            )
+            for f, t, k in said
+        ]
         partition = layout.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
         topics = [layout.AcknowledgeTopic(topic_id=TOPIC_ID, partitions=[partition])]
         request = layout.ShareAcknowledgeRequest(

@@ -24,7 +24,14 @@ from penstock.node.serving.rules import NOTHING
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
-from penstock.protocol.messages import find_coordinator, read_share_group_state, write_share_group_state
+from penstock.protocol.messages import (
+    find_coordinator,
+    produce,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
+from penstock.protocol.records import Record, decode_batch
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
@@ -41,12 +48,20 @@ class StandIn:
     state_epoch: int = 5
     batches: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Of each record, its state and how often it was delivered."""
+    held_until_ms: dict[int, int] = field(default_factory=dict)
     refusals: deque[ErrorCode] = field(default_factory=deque)
     asked: list[Message] = field(default_factory=list)
     connected: list[int] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
     """Writes wait for it."""
     fenced_below: int = 0
+    leader_epoch: int = -1
+    """Of who has read what there is."""
+    summarized: int = 0
+    letters: list[tuple[int, Record]] = field(default_factory=list)
+    """What was produced, by partition."""
+    not_produced: deque[ErrorCode] = field(default_factory=deque)
+    """Refusals of what comes to be produced."""
 
     def __post_init__(self) -> None:
         self.held.set()
@@ -75,8 +90,20 @@ class StandIn:
         return [
             Handler(int(ApiKey.READ_SHARE_GROUP_STATE), 0, 0, self.read, NOTHING),
             Handler(int(ApiKey.WRITE_SHARE_GROUP_STATE), 0, 1, self.write, NOTHING),
+            Handler(int(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY), 0, 1, self.summarize, NOTHING),
             Handler(int(ApiKey.FIND_COORDINATOR), 0, 6, self.find, NOTHING),
+            Handler(int(ApiKey.PRODUCE), 3, 13, self.produce, NOTHING),
         ]
+
+    def produce(self, _: Any, __: Any, request: produce.ProduceRequest) -> Message:
+        (topic,) = request.topic_data
+        (partition,) = topic.partition_data
+        refusal = self.not_produced.popleft() if self.not_produced else ErrorCode.NONE
+        if refusal == ErrorCode.NONE:
+            self.letters += [(partition.index, it) for it in decode_batch(bytes(partition.records or b""))]
+        told = produce.PartitionProduceResponse(index=partition.index, error_code=refusal)
+        responses = [produce.TopicProduceResponse(topic_id=topic.topic_id, partition_responses=[told])]
+        return produce.ProduceResponse(responses=responses)
 
     def _refusal(self) -> ErrorCode:
         return self.refusals.popleft() if self.refusals else ErrorCode.NONE
@@ -94,9 +121,15 @@ class StandIn:
         for topic in request.topics:
             partitions = []
             for it in topic.partitions:
-                self.fenced_below = max(self.fenced_below, it.leader_epoch)
+                self.fenced_below = self.leader_epoch = max(self.fenced_below, it.leader_epoch)
                 batches = [
-                    layout.StateBatch(first_offset=at, last_offset=at, delivery_state=state, delivery_count=count)
+                    layout.StateBatch(
+                        first_offset=at,
+                        last_offset=at,
+                        delivery_state=state,
+                        delivery_count=count,
+                        held_until_ms=self.held_until_ms.get(at, 0),
+                    )
                     for at, (state, count) in sorted(self.batches.items())
                     if at >= self.start_offset
                 ]
@@ -111,6 +144,33 @@ class StandIn:
                 )
             results.append(layout.ReadStateResult(topic_id=topic.topic_id, partitions=partitions))
         return layout.ReadShareGroupStateResponse(results=results)
+
+    def begin_anew(self) -> None:
+        """The group is deleted, and made again: it has the same epoch, and begins with the first record."""
+        self.start_offset, self.leader_epoch = 0, -1
+        self.batches.clear()
+
+    def summarize(
+        self, _: Any, __: Any, request: read_share_group_state_summary.ReadShareGroupStateSummaryRequest
+    ) -> Message:
+        layout = read_share_group_state_summary
+        self.summarized += 1
+        results = [
+            layout.ReadStateSummaryResult(
+                topic_id=topic.topic_id,
+                partitions=[
+                    layout.PartitionResult(
+                        partition=it.partition,
+                        state_epoch=self.state_epoch,
+                        leader_epoch=self.leader_epoch,
+                        start_offset=self.start_offset,
+                    )
+                    for it in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return layout.ReadShareGroupStateSummaryResponse(results=results)
 
     async def write(self, _: Any, __: Any, request: write_share_group_state.WriteShareGroupStateRequest) -> Message:
         layout = write_share_group_state
@@ -134,6 +194,7 @@ class StandIn:
         for batch in it.state_batches:
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 self.batches[offset] = batch.delivery_state, batch.delivery_count
+                self.held_until_ms[offset] = batch.held_until_ms
         return ErrorCode.NONE
 
     async def connect(self, broker_id: int) -> Connection:

@@ -25,7 +25,7 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from penstock.sharing.in_flight import RecordState
 from penstock.sharing.keys import ShareKey
-from penstock.sharing.share_partition import StateBatch, Write, Written
+from penstock.sharing.values import StateBatch, Write, Written
 
 TOPIC_ID = UUID(int=7)
 KEY = ShareKey("g", TOPIC_ID, 0)

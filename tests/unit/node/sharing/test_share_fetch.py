@@ -37,7 +37,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_fetch
 from penstock.protocol.records import iterate_batches
 from penstock.protocol.requests.api import ApiKey
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 
 async def test_who_accepts_within_a_fetch_gets_the_next_with_the_answer(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from penstock.metadata.records import RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_fetch
 from penstock.sharing.sessions import SessionKey
-from penstock.sharing.share_partition import Status
+from penstock.sharing.values import Status
 
 
 async def test_records_are_fetched_accepted_and_gone(tmp_path: Path) -> None:
@@ -99,6 +99,37 @@ async def test_more_sessions_than_may_be(tmp_path: Path) -> None:
         assert refused.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
         ann.epoch = 0
         await ann.fetch(max_wait_ms=0)  # its own session makes room
+
+
+async def test_one_client_has_half_of_the_sessions_at_most(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path, group_share_max_share_sessions="4") as (node, _):
+        ann, bob, cid = (Member(node, name) for name in ("ann", "bob", "cid"))
+        await ann.fetch(max_wait_ms=0)
+        await bob.fetch(max_wait_ms=0)
+        refused = await cid.ask(cid.fetch_request(max_wait_ms=1))
+        assert refused.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert f"at {PEER.client_host} has 2 sessions" in refused.error_message
+        sessions = node.broker.sharing.sessions
+        sessions.open(SessionKey("g", "dan"), 77, "User:dan at elsewhere")
+        sessions.close(SessionKey("g", "bob"))
+        await cid.fetch(max_wait_ms=0)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_a_group_that_was_deleted_and_made_again_begins_anew(tmp_path: Path, is_deleted: bool) -> None:
+    """Though somebody holds a session, so that the leader has what there was before."""
+    async with sharing_node(tmp_path) as (node, stand_in):
+        node.commit(EARLIEST)
+        node.produce(b"a", b"b")
+        ann, bob = Member(node), Member(node, "bob")
+        await ann.acquire()
+        assert await ann.acknowledge((0, 1, [ACCEPT])) == ErrorCode.NONE
+        if is_deleted:
+            stand_in.begin_anew()
+        waiting = asyncio.ensure_future(bob.fetch())
+        await until(lambda: stand_in.summarized == 1 and not node.broker.sharing._tasks)
+        node.produce(b"c")
+        assert acquired(await waiting)[0] == ((0, 1, 1) if is_deleted else (2, 2, 1))
 
 
 async def test_members_that_are_none(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.slices import Pace, Slices
 from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.sharing.failures import MOST_CHARACTERS
 from penstock.sharing.sessions import SessionKey, TopicPartition
-from penstock.sharing.share_partition import RENEW, Acknowledgement
+from penstock.sharing.values import AS_THE_GROUP, LONGEST_DELAY_MS, RENEW, Acknowledgement
 
 T = TypeVar("T")
 RENEWALS_SINCE: Final = 2
@@ -118,7 +119,16 @@ class Acknowledging:
         if refusal is not None:
             self.refused[place] = refusal
             return
-        said = [Acknowledgement(it.first_offset, it.last_offset, it.acknowledge_types) for it in batches]
+        said = [
+            Acknowledgement(
+                it.first_offset,
+                it.last_offset,
+                it.acknowledge_types,
+                it.release_delays_ms,
+                reason=it.reason[:MOST_CHARACTERS],
+            )
+            for it in batches
+        ]
         self._missing += 1
         self._broker.sharing.acknowledge(self.key, place, said, partial(self._answered, place))
 
@@ -134,6 +144,8 @@ class Acknowledging:
                 why = "an unknown type of acknowledgement"
             elif RENEW in types and not self._is_renewal:
                 why = "the request does not say that it renews"
+            elif it.release_delays_ms and not _are_delays(it.release_delays_ms, last - first + 1):
+                why = f"a delay for all records, or one for each, is -1 to {LONGEST_DELAY_MS} ms"
             else:
                 before = last
                 continue
@@ -154,6 +166,10 @@ class Acknowledging:
         if self._missing:
             self._settled = asyncio.get_running_loop().create_future()
             await self._settled
+
+
+def _are_delays(delays_ms: Sequence[int], count: int) -> bool:
+    return len(delays_ms) in (1, count) and min(delays_ms) >= AS_THE_GROUP and max(delays_ms) <= LONGEST_DELAY_MS
 
 
 class Telling:

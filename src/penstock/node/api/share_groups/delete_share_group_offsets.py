@@ -5,11 +5,11 @@ Answered when the share coordinators have forgotten it, or one of them could not
 
 from collections.abc import Awaitable
 
-from penstock.metadata.features import SHARE_VERSION
+from penstock.coordinator.shards.groups import GroupShard
 from penstock.node.api.coordinated import coordinated
+from penstock.node.api.share_groups.altering import altered
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
@@ -20,15 +20,4 @@ from penstock.protocol.messages.delete_share_group_offsets import (
 def delete_share_group_offsets(
     broker: Broker, context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse | Awaitable[DeleteShareGroupOffsetsResponse]:
-    if not broker.image.features.get(SHARE_VERSION):
-        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if not request.group_id.strip():
-        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    try:
-        shard = broker.groups.find(request.group_id)
-    except KafkaError as error:
-        return DeleteShareGroupOffsetsResponse(error_code=error.code)
-    answer: DeleteShareGroupOffsetsResponse | Awaitable[DeleteShareGroupOffsetsResponse] = shard.ask(
-        shard.machine.delete_share_offsets, request
-    )
-    return answer
+    return altered(broker, request, DeleteShareGroupOffsetsResponse, GroupShard.delete_share_offsets)

@@ -99,7 +99,7 @@ def _told(
     told = DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=NOTHING)
     if summary is None or summary.error_code:
         return told
-    told.start_offset, told.leader_epoch = summary.start_offset, summary.leader_epoch
+    told.start_offset, told.leader_epoch = summary.start_offset, max(summary.leader_epoch, 0)
     if not _has_lag(summary):
         return told
     if isinstance(end, ErrorCode):

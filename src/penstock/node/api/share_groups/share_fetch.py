@@ -94,7 +94,7 @@ def _session(broker: Broker, context: RequestContext, request: ShareFetchRequest
     if epoch != FIRST_EPOCH:
         return sharing.sessions.at(key, epoch)
     connection_id = context.session.connection_id
-    session = sharing.sessions.open(key, connection_id)
+    session = sharing.open(key, connection_id, f"{context.session.principal} at {context.session.client_host}")
     broker.gone[connection_id] = lambda: sharing.connection_gone(connection_id)
     return session
 
@@ -124,13 +124,15 @@ class _Asked:
         fetch = self._begin()
         is_done = fetch is None or bool(self._refused) or fetch.take(is_last=request.max_wait_ms <= 0)
         is_done = is_done or request.max_wait_ms <= 0
-        if is_done and self._saying.is_settled:
+        if is_done and self._saying.is_settled and (fetch is None or fetch.is_counted):
             return self._answer(fetch)
         return self._when_done(fetch, waits=not is_done)
 
     async def _when_done(self, fetch: ShareFetch | None, *, waits: bool) -> ShareFetchResponse:
-        if fetch is not None and waits:
-            await fetch.wait_and_take(self._broker.slices)
+        if fetch is not None:
+            if waits:
+                await fetch.wait_and_take(self._broker.slices)
+            await fetch.counted()
         await self._saying.settled()
         return self._answer(fetch)
 
@@ -141,6 +143,7 @@ class _Asked:
         fetch = self._begin()
         if fetch is not None and not self._refused:
             await fetch.wait_and_take(slices)
+            await fetch.counted()
         await self._saying.settled()
         telling = self._telling()
         await in_slices(slices, iter(list(self._to_tell(fetch))), partial(self._tell, telling, fetch))
