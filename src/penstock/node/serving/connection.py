@@ -373,7 +373,7 @@ class Connection(asyncio.BufferedProtocol):
             answer.listen(partial(self._told, slot), self._fail)
             return
         future = asyncio.ensure_future(answer)
-        if waiting.handler.raw:
+        if waiting.handler.raw or waiting.handler.ends_with_client:
             slot.call_off = future.cancel
         future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))
 

@@ -117,7 +117,7 @@ def _rebalance_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str
     if wait is None or current.state != UNREVOKED_PARTITIONS or current.epoch != epoch:
         return
     if now_ms < wait.until_ms:
-        timer = house.table.start_timer(wait.timer.fire, wait.until_ms)
+        timer = house.table.start_timer(wait.timer.fire, wait.until_ms, *wait.timer.of)
         group.rebalances[member_id] = wait.replace(timer=timer)
         count = len(partitions_of(current.revoking))
         why = f"has {count} partitions to give up since {now_ms - wait.since_ms} ms"
@@ -132,7 +132,7 @@ def _call_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, now
     if wait is None or member is None or member.classic is None:
         group.stop_call(member_id)
     elif now_ms < wait.until_ms:
-        timer = house.table.start_timer(wait.timer.fire, wait.until_ms)
+        timer = house.table.start_timer(wait.timer.fire, wait.until_ms, *wait.timer.of)
         group.calls[member_id] = wait.replace(timer=timer)
         why = f"is to join or to sync since {now_ms - wait.since_ms} ms"
         _name(house, group, member_id, why, wait.until_ms - now_ms, now_ms)
