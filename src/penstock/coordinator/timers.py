@@ -12,12 +12,16 @@ AT_ONCE: Final = 100
 
 
 class Timer:
-    """`fire(now_ms)` is called at `deadline_ms`, None while it is off; its holder may assign a later time, or None."""
+    """Calls `fire(*of, now_ms)` at `deadline_ms`, None while it is off; its holder may assign a later time, or None.
 
-    __slots__ = ("deadline_ms", "fire", "queued_ms")
+    Each member has one, so what it is about is kept without a `partial`.
+    """
 
-    def __init__(self, fire: Callable[[int], None]) -> None:
+    __slots__ = ("deadline_ms", "fire", "of", "queued_ms")
+
+    def __init__(self, fire: Callable[..., None], *of: object) -> None:
         self.fire = fire
+        self.of = of
         self.deadline_ms: int | None = None
         self.queued_ms: int | None = None
 
@@ -52,7 +56,7 @@ class Timers:
             if self._heap[0][0] == timer.queued_ms == timer.deadline_ms:
                 heapq.heappop(self._heap)
                 timer.deadline_ms = timer.queued_ms = None
-                timer.fire(now_ms)
+                timer.fire(*timer.of, now_ms)
             else:
                 self._settle_top()
 

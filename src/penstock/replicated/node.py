@@ -60,7 +60,7 @@ class ReplicatedNode(Generic[Machine_co]):
         self._now_ms = environment.now_ms
         self._proposals = Proposals(quorum, replica, options.max_entry_bytes, environment.now_ms)
         self._failed = asyncio.Event()
-        quorum.on_failure(self._quorum_failed)
+        quorum.on_failure.listen(self._quorum_failed)
 
     @property
     def machine(self) -> Machine_co:
@@ -212,7 +212,7 @@ def _quorum(
     )
     return QuorumDriver(
         Member(local, Quorum((), DYNAMIC_VOTERS), timing),
-        Stores(StoredLog(log, snapshots), snapshots, StateFile(disk, log.directory)),
+        Stores(StoredLog(log, snapshots), snapshots, StateFile(disk, log.directory), directories.threads_of(log)),
         Peers(
             settings,
             Place(

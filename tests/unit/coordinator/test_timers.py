@@ -6,7 +6,7 @@ from penstock.coordinator.timers import AT_ONCE, Timer, Timers
 def test_timers_fire_at_their_deadline_in_order() -> None:
     timers, fired = Timers(), list[tuple[str, int]]()
     for name, deadline_ms in (("late", 300), ("early", 100), ("middle", 200)):
-        timers.set(Timer(lambda now_ms, name=name: fired.append((name, now_ms))), deadline_ms)  # type: ignore[misc]
+        timers.set(Timer(lambda now_ms, name=name: fired.append((name, now_ms))), deadline_ms)
     assert timers.next_ms() == 100
     timers.fire_due(99)
     assert fired == []
@@ -59,7 +59,7 @@ def test_a_timer_may_set_itself_again() -> None:
 def test_of_very_many_some_fire_at_a_time() -> None:
     timers, fired = Timers(), list[int]()
     for number in range(3 * AT_ONCE):
-        timers.set(Timer(lambda _, number=number: fired.append(number)), 10)  # type: ignore[misc]
+        timers.set(Timer(lambda _, number=number: fired.append(number)), 10)
     for turn in (1, 2, 3):
         assert timers.next_ms() == 10
         timers.fire_due(10)
@@ -80,7 +80,7 @@ def test_that_very_many_are_put_off_is_found_out_some_at_a_time() -> None:
 def test_against_a_naive_list() -> None:
     chance = random.Random(3)
     timers, fired, wanted = Timers(), list[int](), dict[int, int]()
-    made = [Timer(lambda now_ms, number=number: fired.append(number)) for number in range(20)]  # type: ignore[misc]
+    made = [Timer(lambda now_ms, number=number: fired.append(number)) for number in range(20)]
     now_ms = 0
     for _ in range(3000):
         number = chance.randrange(20)

@@ -31,7 +31,7 @@ def rebalance_passes(
     """`what` the member has to give up still, which it was told in the epoch in which it is."""
     wait = group.rebalances[member_id]
     if now_ms < wait.until_ms:
-        timer = table.start_timer(wait.timer.fire, wait.until_ms)
+        timer = table.start_timer(wait.timer.fire, wait.until_ms, *wait.timer.of)
         group.rebalances[member_id] = wait.replace(timer=timer)
         why = f"has {what} to give up since {now_ms - wait.since_ms} ms"
         name(table, group, member_id, why, wait.until_ms - now_ms, now_ms)

@@ -272,7 +272,7 @@ class GroupTable(Agenda[AnyRecord]):
 
     def start_timer(self, fire: Callable[..., None], deadline_ms: int, *arguments: object) -> Timer:
         """Calls `fire(*arguments, now_ms)`."""
-        timer = Timer(partial(fire, *arguments))
+        timer = Timer(fire, *arguments)
         self.timers.set(timer, deadline_ms)
         return timer
 

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 
 from penstock.coordinator.machine import Agenda, Continuation
 from penstock.coordinator.share.decisions import renewed
@@ -103,7 +102,7 @@ class ShareTable(Agenda[ShareRecord]):
         if records:
             self.append(records, now_ms, then=self.noting(records))
         if left:
-            self.timers.set(Timer(partial(self._go_on, left, look)), now_ms + PAUSE_MS)
+            self.timers.set(Timer(self._go_on, left, look), now_ms + PAUSE_MS)
         elif look == self._dropped:
             self._is_dropping = False
             if self._drops_again:

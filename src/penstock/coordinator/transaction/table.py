@@ -208,7 +208,7 @@ class TransactionTable(Agenda[TransactionRecord]):
             return
         timer = self._timeouts.get(transactional_id)
         if timer is None:
-            timer = self._timeouts[transactional_id] = Timer(partial(self._time_out, transactional_id))
+            timer = self._timeouts[transactional_id] = Timer(self._time_out, transactional_id)
         interval_ms = self.settings.abort_interval_ms
         self.timers.set(timer, (max(deadline_ms, now_ms) // interval_ms + 1) * interval_ms)
 
@@ -227,7 +227,7 @@ class TransactionTable(Agenda[TransactionRecord]):
         for transactional_id in some:
             do(transactional_id, now_ms)
         if len(some) == self.settings.at_once:
-            self.timers.set(Timer(partial(self._go_on, ids, do)), now_ms + 1)
+            self.timers.set(Timer(self._go_on, ids, do), now_ms + 1)
 
     def forget_timer(self, transactional_id: str) -> None:
         timer = self._timeouts.pop(transactional_id, None)

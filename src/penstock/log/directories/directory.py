@@ -14,6 +14,7 @@ directory is never renamed or deleted, whatever the metadata say.
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from random import Random
 from uuid import UUID
 
@@ -91,6 +92,10 @@ class LogDirectories:
     def id_of(self, log: PartitionLog) -> UUID | None:
         """None where only the metadata log should lie."""
         return self.roots.id_of(log.parent)
+
+    def threads_of(self, log: PartitionLog) -> Executor:
+        """Those of its disk."""
+        return self.roots[log.parent].threads
 
     def open_all(self, config_of: Callable[[str], LogConfig]) -> PartitionLogs:
         """Directories that were closed cleanly stay so until `begin`. Raises LogDirectoryError."""

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 from penstock.log.checkpoint import CorruptCheckpointError, TopicPartition, encode_offsets, read_offsets
@@ -22,6 +23,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANED_OFFSETS, HIGH_WATERMARKS)
 UNKNOWN_EPOCH = -1
+THREADS = 4
 ROOM_BYTES = 1 << 30
 """A directory that was full has room again when so much is free, or a hundredth of its file system."""
 
@@ -47,6 +49,7 @@ class LogDirectory:
         "is_missing",
         "path",
         "problem",
+        "threads",
     )
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -64,6 +67,8 @@ class LogDirectory:
         self._gone: set[TopicPartition] = set()
         self.checkpointing = threading.RLock()
         """Held while checkpoints are gathered and written: a log that comes then must not find its name in them."""
+        self.threads = ThreadPoolExecutor(THREADS, "disk")
+        """Of what waits for this disk: while it hangs, all else goes on. They begin with the first work."""
         self._lock: OpenFile | None = None
         try:
             self.is_missing = not disk.has_directory(path)
@@ -213,5 +218,6 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Only release the lock, as a crash would."""
+        self.threads.shutdown(wait=False)
         if self._lock is not None:
             self._lock.close()

@@ -49,9 +49,11 @@ def coordinated(
     """Declare that a handler asks the coordinator of these keys; `parks`: an answer may wait for other members."""
 
     def decorate(function: FunctionT) -> FunctionT:
-        def ask(broker: Broker, context: RequestContext, request: Any) -> Any:
+        def parked(broker: Broker, context: RequestContext, request: Any) -> Any:
             found = function(broker, context, request)
-            return _parked(broker, context, request, found) if parks and hasattr(found, "__await__") else found
+            return _parked(broker, context, request, found) if hasattr(found, "__await__") else found
+
+        ask: Callable[..., Any] = parked if parks else function
 
         @wraps(function)
         def handle(broker: Broker, context: RequestContext, request: Any) -> Any:

@@ -124,7 +124,7 @@ class QuorumParts:
             )
             self._policed = _policed(self.controller, judges) if judges else None
         self.quorum = self._driver()
-        self.quorum.on_failure(self.fail)
+        self.quorum.on_failure.listen(self.fail)
         self.quorum.register(self.context.metrics)
         if self.controller is not None:
             self.controller_node = self._controller_node(self.controller)
@@ -282,7 +282,7 @@ class QuorumParts:
         config, environment, directories = self.context.config, self.context.environment, self.context.directories
         log = directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, metadata_log_config(config))
         disk = directories.open_files.disk
-        snapshots = StoredSnapshots(disk, log.directory, log.health)
+        snapshots, state = StoredSnapshots(disk, log.directory, log.health), StateFile(disk, log.directory, log.health)
         identity = read_meta_properties(disk, log.parent)
         directory_id = identity.directory_id if identity is not None else None
         local = Voter(
@@ -291,7 +291,7 @@ class QuorumParts:
         )
         return QuorumDriver(
             Member(local, _configured(config, local), raft_settings(config)),
-            Stores(StoredLog(log, snapshots), snapshots, StateFile(disk, log.directory, log.health)),
+            Stores(StoredLog(log, snapshots), snapshots, state, directories.threads_of(log)),
             self._peers(local),
             self.log,
             Clock(environment.now_ms, environment.elapsed_s if config.refuses_without_lease else None),

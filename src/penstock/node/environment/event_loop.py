@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 try:
@@ -29,9 +30,10 @@ def steady_clock(now_ms: Callable[[], int], elapsed_s: Callable[[], float] | Non
     leases run on meanwhile.
     """
     loop = asyncio.get_running_loop()
-
-    def elapsed_ms() -> int:
-        return loop_ms(loop) if elapsed_s is None else int(elapsed_s() * 1000)
-
+    elapsed_ms: Callable[[], int] = partial(loop_ms, loop) if elapsed_s is None else partial(_whole_ms, elapsed_s)
     began_ms = now_ms() - elapsed_ms()
     return lambda: began_ms + elapsed_ms()
+
+
+def _whole_ms(elapsed_s: Callable[[], float]) -> int:
+    return int(elapsed_s() * 1000)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -50,16 +51,21 @@ class Tasks:
 class Threads:
     """Work that threads do: it goes on where who waits for it is cancelled, and uses files until it has ended."""
 
-    __slots__ = ("_working",)
+    __slots__ = ("_executor", "_working")
 
-    def __init__(self) -> None:
+    def __init__(self, executor: Executor | None = None) -> None:
+        """Those of a log directory, or by default those that all parts of a node share."""
+        self._executor = executor
         self._working: dict[asyncio.Future[Any], None] = {}
 
-    async def do(self, work: Callable[[], object]) -> None:
-        future = asyncio.get_running_loop().run_in_executor(None, work)
+    def begin(self, work: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        future = asyncio.get_running_loop().run_in_executor(self._executor, work, *args)
         self._working[future] = None
         future.add_done_callback(self._working.pop)
-        await asyncio.shield(future)
+        return future
+
+    async def do(self, work: Callable[..., T], *args: object) -> T:
+        return await asyncio.shield(self.begin(work, *args))
 
     async def settle(self) -> None:
         """Wait until all have ended."""

@@ -4,9 +4,9 @@
     await driver.start()
     last_offset = await driver.append(batch, driver.epoch)      # committed, and applied here
 
-What an event brings about is done, in order, before the next event: votes are on the disk before they are sent. Only a
-flush of the log takes its time, in a thread; what is appended in the same turn of the event loop shares it. The
-application gets what is committed afterwards (see `applier`).
+What an event brings about is done, in order, before the next event: votes are on the disk before they are sent. A
+thread writes them, and events wait for it. Another one flushes the log, for which nothing waits; what is appended in
+the same turn of the event loop shares it. The application gets what is committed afterwards (see `applier`).
 
 A quorum of one is one like any other: it elects itself, and a record is committed when it is on its disk.
 
@@ -19,9 +19,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.event_loop import steady_clock
+from penstock.node.environment.signal import Signal
+from penstock.node.environment.tasks import Threads
 from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.applier import Applier, Leadership
 from penstock.node.quorum.metrics import QuorumMetrics
@@ -44,39 +47,29 @@ Event = Callable[[int], list[do.Effect]]
 
 class QuorumDriver:
     def __init__(
-        self,
-        member: Member,
-        stores: Stores,
-        peers: PeerLinks,
-        application: Application,
-        clock: Clock,
-        random: Random,
+        self, member: Member, stores: Stores, peers: PeerLinks, application: Application, clock: Clock, random: Random
     ) -> None:
         self.failure: Exception | None = None
         self.member = member
-        self._failure_listeners: list[Callable[[Exception], None]] = []
+        self.on_failure = Signal[Exception]()
+        """Told when the driver has ended by itself."""
         self._log, self._snapshots, self._state = stores.log, stores.snapshots, stores.state
         self._peers = peers
-        self._clock = clock
-        self._now_ms = clock.now_ms
-        self._random = random
+        self._clock, self._now_ms, self._random = clock, clock.now_ms, random
         self._metrics = QuorumMetrics()
         self._applier = Applier(stores, application, self, self._metrics.commits)
         self._raft: Raft | None = None
         self._ended: KafkaError | None = None
         self._events: deque[Event] = deque()
-        self._is_busy = self._is_starting = False
+        self._effects: deque[do.Effect] = deque()
+        self._is_busy = self._is_starting = self._is_persisting = False
         self._alarm = Alarm(self._tick, lambda: self._now_ms())
-        self._flush: asyncio.Future[None] | None = None
-        self._fetched: asyncio.Future[bytes] | None = None
+        self.threads = Threads(stores.threads)
+        """Of this replica's disk, for what else waits for it."""
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
 
     def register(self, registry: Registry) -> None:
         self._metrics.register(registry, lambda: self.raft, lambda: self.hears_leader)
-
-    def on_failure(self, listener: Callable[[Exception], None]) -> None:
-        """`listener` is called when the driver has ended by itself."""
-        self._failure_listeners.append(listener)
 
     @property
     def raft(self) -> Raft:
@@ -182,8 +175,7 @@ class QuorumDriver:
         """A leader waits a while for what was appended, and tells the others that it goes."""
         patience_ms = self.member.settings.request_timeout_ms
         if self.is_running:
-            if self._flush is not None:
-                await asyncio.wait([self._flush])
+            await self.threads.settle()
             if (last := self._applier.last_waiting) is not None:
                 await asyncio.wait([last], timeout=patience_ms / 1000)
             if resign and self.is_running:
@@ -191,9 +183,7 @@ class QuorumDriver:
         if resign:
             await self._peers.settle(ask.EndEpoch, patience_ms)
         self._end(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
-        for in_thread in (self._flush, self._fetched):
-            if in_thread is not None:
-                await asyncio.wait([in_thread])
+        await self.threads.settle()
         await self._peers.stop()
 
     def resign(self, successor_id: int | None = None) -> None:
@@ -212,13 +202,12 @@ class QuorumDriver:
         """
         effects = self._appended(epoch, lambda raft, now_ms: raft.append(batch, epoch, now_ms))
         done = self._applier.wait(self._log.end_offset, epoch)
-        self.event(lambda _: effects)
+        self._bring_about(effects)
         return done
 
     def upgrade(self, kraft_version: int, epoch: int, *, validate_only: bool) -> None:
         """Append the level of `kraft.version`, and the voters. Raises as `append`, and INVALID_UPDATE_VERSION."""
-        effects = self._appended(epoch, lambda raft, ms: raft.upgrade(kraft_version, epoch, ms, validate_only))
-        self.event(lambda _: effects)
+        self._bring_about(self._appended(epoch, lambda raft, ms: raft.upgrade(kraft_version, epoch, ms, validate_only)))
 
     def _appended(self, epoch: int, append: Callable[[Raft, int], list[do.Effect]]) -> list[do.Effect]:
         raft = self._leading(epoch)
@@ -269,7 +258,7 @@ class QuorumDriver:
         `chunks` are taken in another thread. Raises what the disk raises: the log is as it was then.
         """
         snapshot = self.snapshot_id_at(end_offset)
-        await asyncio.get_running_loop().run_in_executor(None, self._snapshots.write, snapshot, chunks)
+        await self.threads.do(self._snapshots.write, snapshot, chunks)
         if self.is_running and self._snapshots.latest == snapshot:
             try:
                 self.raft.forget_log_behind(snapshot)
@@ -301,16 +290,28 @@ class QuorumDriver:
 
     def event(self, event: Event) -> None:
         """One event after the other, each with all its effects; then the application has its turn."""
-        if self._ended is not None:
-            return
-        self._events.append(event)
+        if self._ended is None:
+            self._events.append(event)
+            self._work()
+
+    def _bring_about(self, effects: Iterable[do.Effect]) -> None:
+        """Of what the core was told beside the events: behind those of the event before."""
+        if self._ended is None:
+            self._effects.extend(effects)
+            self._work()
+
+    def _work(self) -> None:
         if self._is_busy:
             return
         self._is_busy = True
         try:
-            while self._events and self._ended is None:
-                for effect in self._events.popleft()(self._now_ms()):
-                    self._carry_out(effect)
+            while self._ended is None and not self._is_persisting:
+                if self._effects:
+                    self._carry_out(self._effects.popleft())
+                elif self._events:
+                    self._effects.extend(self._events.popleft()(self._now_ms()))
+                else:
+                    break
         except Exception as error:
             self.fail(error)
         finally:
@@ -322,7 +323,7 @@ class QuorumDriver:
     def _carry_out(self, effect: do.Effect) -> None:
         match effect:
             case do.Persist():
-                self._state.write(effect.state, self.raft.quorum)
+                self._persist(effect.state)
             case do.Send():
                 self._peers.send(effect.to, effect.request)
             case do.Reply():
@@ -339,6 +340,26 @@ class QuorumDriver:
             case do.Announce():
                 self._announce(effect)
 
+    def _persist(self, state: do.ElectionState) -> None:
+        """What comes behind it waits, but not while the driver starts: nobody hears of it yet."""
+        if self._is_starting:
+            self._state.write(state, self.raft.quorum)
+        else:
+            self._is_persisting = True
+            self.threads.begin(self._state.write, state, self.raft.quorum).add_done_callback(self._persisted)
+
+    def _persisted(self, persisting: asyncio.Future[None]) -> None:
+        self._is_persisting = False
+        if self._succeeded(persisting):
+            self._work()
+
+    def _succeeded(self, work: asyncio.Future[Any]) -> bool:
+        """A thread's work. If it failed the driver has ended, by that at the latest."""
+        error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it was cancelled") if work.cancelled() else work.exception()
+        if isinstance(error, Exception):
+            self.fail(error)
+        return self._ended is None
+
     def _reply(self, effect: do.Reply) -> None:
         token = effect.token
         assert isinstance(token, asyncio.Future)
@@ -346,40 +367,30 @@ class QuorumDriver:
             token.set_result(effect.answer)
 
     def _announce(self, effect: do.Announce) -> None:
-        role = self.raft.role
-        leads = isinstance(role, Leader) and effect.leader_id == self.member.local.key.id
+        role, leads = self.raft.role, effect.leader_id == self.member.local.key.id
         start_offset = role.epoch_start_offset if leads and isinstance(role, Leader) else None
         self._applier.leadership(Leadership(effect.leader_id, effect.epoch, start_offset))
 
     def _start_flush(self) -> None:
         if self._ended is None:
             self.raft.flush_begins()
-            self._flush = asyncio.get_running_loop().run_in_executor(None, self._log.flush)
-            self._flush.add_done_callback(self._flushed)
+            self.threads.begin(self._log.flush).add_done_callback(self._flushed)
 
     def _flushed(self, flush: asyncio.Future[None]) -> None:
-        self._flush = None
-        error = asyncio.CancelledError() if flush.cancelled() else flush.exception()
-        if error is None:
+        if self._succeeded(flush):
             self.event(self.raft.flushed)
-        elif self._ended is None:
-            self.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log could not be synced: {error}"))
 
     def _examine(self, snapshot: SnapshotId) -> None:
         """Read it from the disk in a thread; the application decodes it then, step by step."""
 
         def read(fetched: asyncio.Future[bytes]) -> None:
-            error = fetched.exception()
-            if self._ended is not None or self.raft.examining != snapshot:
-                return
-            if error is not None:
-                self.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a fetched snapshot cannot be read: {error}"))
-            else:
+            if self.raft.examining != snapshot:
+                fetched.exception()  # whatever it is: nobody asks for it any more
+            elif self._succeeded(fetched):
                 self._applier.examine(snapshot, fetched.result())
                 self._applier.work()
 
-        self._fetched = asyncio.get_running_loop().run_in_executor(None, self._snapshots.fetched, snapshot)
-        self._fetched.add_done_callback(read)
+        self.threads.begin(self._snapshots.fetched, snapshot).add_done_callback(read)
 
     def examined(self, snapshot: SnapshotId) -> None:
         self.event(lambda now_ms: self.raft.examined(snapshot, now_ms))
@@ -388,7 +399,7 @@ class QuorumDriver:
 
     def _wake(self) -> None:
         """One timer for what the core wants next; one that comes too early looks again."""
-        deadline_ms = NEVER if self._ended is not None else self.raft.deadline_ms
+        deadline_ms = NEVER if self._ended is not None or self._is_persisting else self.raft.deadline_ms
         if deadline_ms >= NEVER:
             self._alarm.cancel()
         else:
@@ -411,32 +422,23 @@ class QuorumDriver:
         self._end(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why))
         if self._is_starting:
             return
-        is_ours = not isinstance(error, KafkaError | OSError)
         is_newer = isinstance(error, UnsupportedError)
-        logger.error(
-            "this node takes part in the quorum no longer: %s. %s",
-            why,
-            "It needs a newer release of Penstock" if is_newer else self.member.remedy,
-            exc_info=error if is_ours and not is_newer else None,
-        )
-        try:
-            self._hand_over()
-        finally:
-            for listener in self._failure_listeners:
-                listener(error)
-
-    def _hand_over(self) -> None:
-        """A leader says that it goes: the voters need not find out by waiting for it."""
-        if isinstance(self.raft.role, Leader):
-            for effect in self.raft.resign(self._now_ms()):
+        remedy = "It needs a newer release of Penstock" if is_newer else self.member.remedy
+        exc_info = None if is_newer or isinstance(error, KafkaError | OSError) else error
+        logger.error("this node takes part in the quorum no longer: %s. %s", why, remedy, exc_info=exc_info)
+        try:  # a leader says that it goes: the voters need not find out by waiting for it
+            for effect in self.raft.resign(self._now_ms()) if isinstance(self.raft.role, Leader) else ():
                 if isinstance(effect, do.Send):
                     self._peers.send(effect.to, effect.request)
+        finally:
+            self.on_failure(error)
 
     def _end(self, why: KafkaError) -> None:
         if self._ended is not None:
             return
         self._ended = why
         self._events.clear()
+        self._effects.clear()
         self._wake()
         self._applier.end(why)
         for token in list(self._asked):

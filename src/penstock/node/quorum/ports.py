@@ -5,6 +5,7 @@ The first three are the consensus core's ports (`raft.ports`) with what else a n
 
 from asyncio import Future
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Protocol
 
 from penstock.protocol.value import Value
@@ -44,13 +45,15 @@ class QuorumStateFile(Protocol):
     def read(self) -> ElectionState: ...
 
     def write(self, state: ElectionState, quorum: Quorum) -> None:
-        """Returns when the state outlives a power cut; `quorum` has the voters, and the level."""
+        """Returns when the state outlives a power cut; `quorum` has the voters, and the level. Runs in a thread."""
 
 
 class Stores(Value):
     log: QuorumLog
     snapshots: QuorumSnapshots
     state: QuorumStateFile
+    threads: Executor | None = None
+    """Of the disk; None for those that all parts of the process share."""
 
 
 class Member(Value):

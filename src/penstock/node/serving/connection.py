@@ -53,7 +53,6 @@ _unpack_length = struct.Struct(">i").unpack_from
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_backlog",
-        "_began_ns",
         "_buffers",
         "_closed",
         "_connections",
@@ -74,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_turn_is_over",
         "_waiting",
+        "began_ns",
         "session",
     )
 
@@ -89,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._backlog = b""
         self._frame: memoryview | None = None
-        self._frame_size = self._filled = self._room = self._began_ns = 0
+        self._frame_size = self._filled = self._room = self.began_ns = 0
         self._out = Outgoing()
         self._waiting: deque[Slot] | None = None
         self._held_by_request = self._lacks_memory = self._reading_paused = False
@@ -109,10 +109,11 @@ class Connection(asyncio.BufferedProtocol):
         """Where the next bytes go: a frame that is not whole yet, else the shared buffer, little where others wait."""
         if self._frame is not None and self._filled < self._frame_size:
             return self._frame[self._filled : self._room]
-        return self._buffers.shared[:SHORT_BYTES] if self._memory.is_short else self._buffers.shared
+        return self._buffers.shared[:SHORT_BYTES] if self._memory.wishes else self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._began_ns = self._connections.touch(self)
+        self.began_ns = self._connections.dispatcher.clock_ns()
+        self._connections.active.move_to_end(self)
         if self._frame is None:
             if self._backlog or self._held:
                 self._keep(self._buffers.shared[:nbytes])
@@ -207,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self, received: memoryview, end: int) -> None:
         """Handle the whole frames in `received[:end]` as far as this turn goes, which begins now; keep the rest."""
-        position, turn_ends_ns, out = 0, self._began_ns + TURN_NS, self._out
+        position, turn_ends_ns, out = 0, self.began_ns + TURN_NS, self._out
         is_watched = self._connections.throttling.active is not None or request_log.isEnabledFor(logging.DEBUG)
         while end - position >= 4:
             (size,) = _unpack_length(received, position)
@@ -228,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
             if out.queued_bytes >= CHUNK_BYTES:
                 self._write()  # If the peer does not read, this holds the connection, before answers pile up.
                 goes_on = False
-            if position < end and self._began_ns > turn_ends_ns:
+            if position < end and self.began_ns > turn_ends_ns:
                 self._end_turn()
                 break
             if not goes_on and self._held:
@@ -302,12 +303,12 @@ class Connection(asyncio.BufferedProtocol):
             if self._frame is None:
                 # Handlers may change a frame in place (base offsets), so it must be writable.
                 backlog, self._backlog = memoryview(bytearray(self._backlog)), b""
-                self._began_ns = self._connections.dispatcher.clock_ns()
+                self.began_ns = self._connections.dispatcher.clock_ns()
                 self._take(backlog, len(backlog))
             elif self._filled < self._frame_size or (self._waiting and not self._may_come(self._frame)):
                 break
             else:
-                self._began_ns = self._connections.dispatcher.clock_ns()
+                self.began_ns = self._connections.dispatcher.clock_ns()
                 self._handle(self._frame[: self._frame_size], is_watched=True)
                 self._give_back_frame()
                 self._end_turn()
@@ -343,8 +344,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self._fail(error)
             return False
-        took_ns = (ended_ns := dispatcher.clock_ns()) - self._began_ns
-        self._began_ns = ended_ns
+        took_ns, self.began_ns = (ended_ns := dispatcher.clock_ns()) - self.began_ns, ended_ns
         if type(reply) is not list:
             self._wait(cast("Waiting", reply), on_answer, ended_ns - took_ns)
             return False
@@ -373,7 +373,7 @@ class Connection(asyncio.BufferedProtocol):
             answer.listen(partial(self._told, slot), self._fail)
             return
         future = asyncio.ensure_future(answer)
-        if waiting.handler.raw:
+        if waiting.handler.raw or waiting.handler.ends_with_client:
             slot.call_off = future.cancel
         future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))
 

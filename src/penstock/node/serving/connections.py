@@ -40,6 +40,8 @@ class Admitted(Protocol):
     """A connection, as seen by the parts that look after all of them."""
 
     session: Session | None
+    began_ns: int
+    """When it was heard of last, or something began or ended for it since, by the dispatcher's clock."""
 
     @property
     def is_waiting(self) -> bool: ...
@@ -121,8 +123,8 @@ class Connections:
         self.buffers = FrameBuffers(limits.max_frame_bytes)
         self.memory = dispatcher.memory
         self.counts = dispatcher.counts
-        self.active: OrderedDict[Admitted, int] = OrderedDict()
-        """When each was heard of last, by the dispatcher's clock; that was heard of last is last."""
+        self.active: OrderedDict[Admitted, None] = OrderedDict()
+        """That was heard of last is last."""
         self._early: set[Admitted] = set()
         """Those that have come too fast, until their turn."""
         self.clock_s = loop.time
@@ -213,7 +215,7 @@ class Connections:
         self._by_listener[listener] = of_listener + 1
         counts.created += 1
         self._by_host[host] = of_host + 1
-        self.active[connection] = self.dispatcher.clock_ns()
+        self._touch(connection)
         if self._idle_timer is None and limits.max_idle_ms >= 0:
             self._idle_timer = self._loop.call_later(limits.max_idle_ms / 1000, self._close_idle)
         return Session(host, port, listener, next(self._ids))
@@ -274,24 +276,21 @@ class Connections:
         self._idle_timer = None
         now_ns, idle_ns = self.dispatcher.clock_ns(), self._limits.max_idle_ms * 1_000_000
         while self.active:
-            connection, last_active_ns = next(iter(self.active.items()))
-            if (left_ns := last_active_ns + idle_ns - now_ns) > 0:
+            connection = next(iter(self.active))
+            if (left_ns := connection.began_ns + idle_ns - now_ns) > 0:
                 self._idle_timer = self._loop.call_later(left_ns / 1_000_000_000, self._close_idle)
                 return
+            self._touch(connection)
             if connection.is_waiting:
-                self.touch(connection)
                 continue
             logger.info("%s: closed: idle for connections.max.idle.ms=%s", connection.session, self._limits.max_idle_ms)
             connection.abort()
-            self.active.move_to_end(connection)
-            self.active[connection] = now_ns
 
-    def touch(self, connection: Admitted) -> int:
-        """It is heard of; returns when, by the dispatcher's clock."""
-        now_ns = self.dispatcher.clock_ns()
-        self.active[connection] = now_ns
+    def _touch(self, connection: Admitted) -> None:
+        """It counts as heard of now. A connection does the same by itself for each read, without a call."""
+        connection.began_ns = self.dispatcher.clock_ns()
+        self.active[connection] = None
         self.active.move_to_end(connection)
-        return now_ns
 
 
 def _both(one: OnAnswer, other: OnAnswer, parts: list[ResponsePart]) -> None:

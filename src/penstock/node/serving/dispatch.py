@@ -210,11 +210,18 @@ class Dispatcher:
                 return Waiting(served.apart, context, self._apart(self._answer_apart, served, context, kept, position))
             is_large = size > PARTED_BYTES
             reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
+            if type(reply) is bytes:
+                return [frame_response(reply, api_key, version, correlation_id)]
         if hasattr(reply, "__await__"):
-            if served.is_sliced or (is_large and not handler.raw):
-                return Waiting(served.apart, context, self._answer_long(handler, context, reply))
-            return Waiting(handler, context, reply)
+            return self._waiting(served, context, reply, may_be_long=is_large and not handler.raw)
         return self.encode(handler, context, reply)
+
+    def _waiting(
+        self, served: _Served, context: RequestContext, reply: Awaitable[Any], *, may_be_long: bool
+    ) -> Waiting:
+        if may_be_long or served.is_sliced:
+            return Waiting(served.apart, context, self._answer_long(served.handler, context, reply))
+        return Waiting(served.handler, context, reply)
 
     async def _apart(self, answer: Callable[..., Awaitable[list[ResponsePart]]], *of: Any) -> list[ResponsePart]:
         """What `answer` puts into its last argument, long arrays of what it made, is freed by a thread."""
@@ -277,11 +284,11 @@ class Dispatcher:
         if handler.raw:
             parts: list[ResponsePart] = reply
             return parts
+        if type(reply) is bytes:
+            return [frame_response(reply, context.api_key, context.api_version, context.correlation_id)]
         code = getattr(reply, "error_code", 0)
         if code:
             context.counts.failed(code)
-        if type(reply) is bytes:
-            return [frame_response(reply, context.api_key, context.api_version, context.correlation_id)]
         return [encode_response(reply, context.api_key, context.api_version, context.correlation_id)]
 
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:

@@ -91,8 +91,8 @@ class RequestMemory:
         "_numbers",
         "_timer",
         "_turn_of_first",
-        "_wishes",
         "_work",
+        "wishes",
     )
 
     def __init__(self, most: int = -1) -> None:
@@ -106,7 +106,8 @@ class RequestMemory:
         self._turn_of_first = {"room": False, "beyond": False}
         self._beyond: Hashable = None
         """The frame that need not find room."""
-        self._wishes: dict[Hashable, _Wish] = {}
+        self.wishes: dict[Hashable, _Wish] = {}
+        """What waits for memory; each read looks whether there is any."""
         self._work: list[_Wish] = []
         self._late_work: _Wish | None = None
         """It waited already when we looked last."""
@@ -118,7 +119,7 @@ class RequestMemory:
 
     @property
     def is_short(self) -> bool:
-        return bool(self._wishes)
+        return bool(self.wishes)
 
     def take(
         self, key: Hashable, size: int, go_on: Callable[[], object], peer: Peer | None = None, rest: int = 0
@@ -131,7 +132,7 @@ class RequestMemory:
         if share is not None and (share.size >= size or key is self._beyond):
             self._hold(key, max(size, share.size), peer)
             return True
-        self._wishes[key] = wish = _Wish(rest, next(self._numbers), key, size, go_on, peer)
+        self.wishes[key] = wish = _Wish(rest, next(self._numbers), key, size, go_on, peer)
         if peer is None:
             queue = self._work
         else:
@@ -139,9 +140,9 @@ class RequestMemory:
             queue = self._begun if share is not None else self._new.setdefault(peer.host, [])
         heappush(queue, wish)
         self._grant(key)
-        if key in self._wishes and self._timer is None:
+        if key in self.wishes and self._timer is None:
             self._watch()
-        return key not in self._wishes
+        return key not in self.wishes
 
     def charge(self, key: Hashable, size: int, peer: Peer | None = None) -> None:
         """This is there already, room or not."""
@@ -150,7 +151,7 @@ class RequestMemory:
 
     def give(self, key: Hashable) -> None:
         """The key holds nothing any more, and waits for nothing."""
-        self._wishes.pop(key, None)
+        self.wishes.pop(key, None)
         self._frames.pop(key, None)
         share = self._held.pop(key, None)
         if share is not None:
@@ -174,12 +175,12 @@ class RequestMemory:
 
     def _grant(self, asks: Hashable = None) -> None:
         """Who asks just now is not called."""
-        while self._wishes and (wish := self._next()) is not None:
-            del self._wishes[wish.key]
+        while self.wishes and (wish := self._next()) is not None:
+            del self.wishes[wish.key]
             self._hold(wish.key, wish.size, wish.peer)
             if wish.key is not asks:
                 asyncio.get_running_loop().call_soon(wish.go_on)
-        if not self._wishes:
+        if not self.wishes:
             self._work.clear()
             self._begun.clear()
             self._new.clear()
@@ -187,26 +188,26 @@ class RequestMemory:
     def _next(self) -> _Wish | None:
         best = self._first(self._work) or self._frame("room")
         if best is not None and self._has_room(best):
-            self._turn_of_first["room"] ^= best.peer is not None and len(self._wishes) > 1
+            self._turn_of_first["room"] ^= best.peer is not None and len(self.wishes) > 1
             return best
         if self._beyond is None and (frame := self._frame("beyond")) is not None:
             self._beyond = frame.key
             self._turn_of_first["beyond"] ^= True
-        return self._wishes.get(self._beyond)
+        return self.wishes.get(self._beyond)
 
     def _frame(self, asked_for: Literal["room", "beyond"]) -> _Wish | None:
         """That lacks least or, in its turn, that came first; none begins beyond the limit."""
         may_begin = asked_for == "room"
         if self._turn_of_first[asked_for]:
             for key in self._frames:
-                if key in self._wishes and (may_begin or key in self._held):
-                    return self._wishes[key]
+                if key in self.wishes and (may_begin or key in self._held):
+                    return self.wishes[key]
         begun = self._first(self._begun)
         new = self._first_new() if may_begin else None
         return min((wish for wish in (begun, new) if wish is not None), default=None)
 
     def _first(self, queue: list[_Wish]) -> _Wish | None:
-        while queue and self._wishes.get(queue[0].key) is not queue[0]:
+        while queue and self.wishes.get(queue[0].key) is not queue[0]:
             heappop(queue)
         return queue[0] if queue else None
 
@@ -242,7 +243,7 @@ class RequestMemory:
     def _in_the_way_of(self, work: _Wish) -> Iterator[Peer]:
         """Of frames that wait for room themselves, those that lack most."""
         need = self._bytes + work.size - self._most
-        begun = [wish for wish in self._wishes.values() if wish.peer is not None and wish.key in self._held]
+        begun = [wish for wish in self.wishes.values() if wish.peer is not None and wish.key in self._held]
         for wish in sorted(begun, reverse=True):
             if need <= 0:
                 return
@@ -259,7 +260,7 @@ class RequestMemory:
             return
         now_s, late = asyncio.get_running_loop().time(), list[Peer]()
         for key, share in self._held.items():
-            if share.peer is not None and not (key in self._wishes and share.peer.has_more()):
+            if share.peer is not None and not (key in self.wishes and share.peer.has_more()):
                 far, share.far = share.far, share.peer.how_far()
                 is_still = far == share.far and share.since_s <= now_s - STILL_S
                 if is_still or share.since_s <= now_s - PATIENCE_S:

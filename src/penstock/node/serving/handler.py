@@ -108,7 +108,8 @@ class Handler(Value):
     One that is `for_nodes` is told to our own clients alone. One that `hands_on` leaves it to the controller to judge,
     which answers, here or on another node. What has an item in the answer for each in the request names both arrays in
     `parts`: a large request is then asked in parts (`parts`). Clients are told of it where its `feature`, if it has
-    one, is at level 1 or above.
+    one, is at level 1 or above. One that `ends_with_client` is cancelled when the client goes while it waits: what it
+    holds would stay as long as others are waited for.
     """
 
     api_key: int
@@ -123,6 +124,7 @@ class Handler(Value):
     hands_on: bool = False
     parts: Names = ()
     feature: str | None = None
+    ends_with_client: bool = False
 
 
 def later(module: str) -> Callable[..., Any]:
@@ -165,6 +167,7 @@ def handles(
     pipelined: bool = False,
     repeats: bool = False,
     parts: Names = (),
+    ends_with_client: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
@@ -175,7 +178,15 @@ def handles(
         table = _declared.setdefault(function.__module__.rpartition(".")[0], {})
         assert api_key not in table, f"two handlers for API key {api_key}"
         table[api_key] = Handler(
-            int(api_key), *versions, function, rule, raw=raw, pipelined=pipelined, repeats=repeats, parts=parts
+            int(api_key),
+            *versions,
+            function,
+            rule,
+            raw=raw,
+            pipelined=pipelined,
+            repeats=repeats,
+            parts=parts,
+            ends_with_client=ends_with_client,
         )
         return function
 

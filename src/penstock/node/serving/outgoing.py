@@ -72,7 +72,8 @@ class Outgoing:
         parts = self._parts
         if not self._files and self.queued_bytes <= CHUNK_BYTES and not self.is_blocked:
             chunk = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]  # no file is there
-            self.clear()
+            parts.clear()
+            self.queued_bytes = 0
             transport.write(chunk)
             return
         socket = socket_of(transport)

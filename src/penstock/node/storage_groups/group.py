@@ -386,7 +386,7 @@ class StorageGroup:
 
         Raises KafkaError KAFKA_STORAGE_ERROR: then the log is as it was.
         """
-        driver, loop = self.driver, asyncio.get_running_loop()
+        driver = self.driver
         end_offset, self.bytes_since_snapshot = driver.applied_offset, 0
         closed, partitions = list(self._closed), list(self.partitions.values())
         states = [
@@ -394,7 +394,7 @@ class StorageGroup:
         ]
         states += self.removed.values()
         quorum, epoch = driver.quorum_at(end_offset), driver.snapshot_id_at(end_offset).epoch
-        await loop.run_in_executor(None, flush_all, [one.log for one in partitions if one.log.is_dirty])
+        await driver.threads.do(flush_all, [one.log for one in partitions if one.log.is_dirty])
         if driver.log_start_offset > end_offset:
             return  # another replica's snapshot came in between
         await driver.snapshot(encode_snapshot(states, quorum, epoch=epoch, now_ms=self._now_ms()), end_offset)

@@ -297,7 +297,7 @@ class GroupKeeper:
         self._groups.by_number[number] = replica
         replica.group.lead_changed.listen(partial(self._lead_changed, replica))
         replica.group.member_changed.listen(lambda partition: self._host.on_group(*partition))
-        replica.quorum.on_failure(partial(self._failed_later, replica))
+        replica.quorum.on_failure.listen(partial(self._failed_later, replica))
         for topic in self._image.topics_of_storage_group(number):
             self._enter(topic)
 

@@ -117,7 +117,7 @@ async def start_replica(
     log.config = GROUP_LOG
     disk = directories.open_files.disk
     stores = partial(_open, disk, log, first_voters(image), outside.now_ms())
-    snapshots, stored_log = await asyncio.get_running_loop().run_in_executor(None, stores)
+    snapshots, stored_log = await asyncio.get_running_loop().run_in_executor(directories.threads_of(log), stores)
     settings = ProposalSettings(
         linger_ms=config.propose_linger_ms,
         max_bytes=config.propose_max_bytes,
@@ -144,7 +144,7 @@ async def start_replica(
             group_settings(raft_settings(config)),
             REMEDY,
         ),
-        Stores(stored_log, snapshots, state),
+        Stores(stored_log, snapshots, state, directories.threads_of(log)),
         links.peers(name, image.replicas),
         group,
         Clock(outside.now_ms, outside.elapsed_s),

@@ -2,6 +2,7 @@
 
 import errno
 from pathlib import Path
+from threading import Event
 
 import pytest
 from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
@@ -29,6 +30,19 @@ def test_leftovers_of_a_deletion_go_after_a_restart(tmp_path: Path) -> None:
     assert again.remove_due(0) == 1
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
     again.close()
+
+
+def test_a_disk_that_hangs_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path / "a", tmp_path / "b")
+    hung, well = (directories.threads_of(directories.create("t", number, TOPIC_ID, CONFIG)) for number in range(2))
+    goes_on = Event()
+    waiting = [hung.submit(goes_on.wait) for _ in range(100)]
+    assert well.submit(lambda: "done").result(10) == "done"
+    goes_on.set()
+    assert all(one.result(10) for one in waiting)
+    directories.close()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        well.submit(goes_on.wait)
 
 
 def test_partitions_spread_over_directories_and_high_watermarks_lie_beside_them(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Kit:
             Clock(lambda: WALL_CLOCK_MS),
             Random(1),
         )
-        driver.on_failure(self.failures.append)
+        driver.on_failure.listen(self.failures.append)
         driver.register(self.metrics)
         return driver
 
@@ -69,6 +69,7 @@ class Kit:
                 if isinstance(request, ask.Vote):
                     answer = ask.VoteAnswer(ErrorCode.NONE, None, request.epoch, to == 2)
                     self.peers.answered(to, request, answer)
+        await self.driver.threads.settle()  # it says so when its epoch is on the disk
         return self.driver.epoch
 
     def taken(self) -> list[tuple[int, ask.PeerRequest]]:

@@ -65,11 +65,15 @@ class MemoryState:
     def __init__(self) -> None:
         self.state = ElectionState()
         self.error: Exception | None = None
+        self.goes_on = threading.Event()
+        """Cleared, it is a disk that hangs."""
+        self.goes_on.set()
 
     def read(self) -> ElectionState:
         return self.state
 
     def write(self, state: ElectionState, quorum: Quorum) -> None:
+        assert self.goes_on.wait(10), "the event loop waits for the disk"
         if self.error is not None:
             raise self.error
         self.state = state

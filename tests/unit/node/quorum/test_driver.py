@@ -229,6 +229,43 @@ async def test_records_that_cannot_be_applied_end_the_driver(kit: Kit, caplog: p
     assert line.exc_info is not None
 
 
+async def test_a_vote_is_cast_when_it_is_on_the_disk_and_what_comes_behind_it_waits() -> None:
+    kit = Kit(voters=3)
+    await kit.driver.start()
+    kit.state.goes_on.clear()
+    epoch = kit.driver.epoch + 5
+    first, second = (
+        kit.driver.request(ask.Vote(epoch, voter.key, VOTERS[0].key, last_epoch=1, end_offset=9))
+        for voter in VOTERS[1:]
+    )
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not first.done()
+    assert not second.done(), "it might hear of a vote that a crash takes back"
+    assert kit.driver._alarm.is_set is False, "it would come again and again, and nothing can be done"
+    kit.state.goes_on.set()
+    granted = [answer.granted for answer in await asyncio.gather(first, second) if isinstance(answer, ask.VoteAnswer)]
+    assert granted == [True, False]
+    assert (kit.state.state.epoch, kit.state.state.voted) == (epoch, VOTERS[1].key)
+    await kit.driver.stop()
+
+
+async def test_a_stop_waits_for_the_vote_that_is_being_written() -> None:
+    kit = Kit(voters=3)
+    await kit.driver.start()
+    kit.state.goes_on.clear()
+    epoch = kit.driver.epoch + 5
+    vote = kit.driver.request(ask.Vote(epoch, VOTERS[1].key, VOTERS[0].key, last_epoch=1, end_offset=9))
+    stopping = asyncio.ensure_future(kit.driver.stop(resign=False))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not stopping.done(), "its directory would be given away under a thread that writes"
+    kit.state.goes_on.set()
+    await stopping
+    assert kit.state.state.epoch == epoch
+    assert isinstance(await vote, ask.VoteAnswer)
+
+
 async def test_a_vote_that_cannot_be_written_is_not_cast() -> None:
     kit = Kit(voters=3)
     await kit.driver.start()

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from tests.unit.node.served_node import Serving, serving
 
-from penstock.node.serving.handler import Handler, RequestContext
+from penstock.node.serving.handler import Handler, RequestContext, load_handlers
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import Outgoing
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.fetch import FetchRequest
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.schema import Message
 
 
 class Late(LateAnswer[list[bytes]]):
@@ -131,6 +132,35 @@ async def test_a_late_answer_is_called_off_when_the_peer_has_gone_and_one_that_f
         late.waiting[1].fail(ZeroDivisionError())
         assert await other.closed()
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+@pytest.mark.parametrize("ends_with_client", [True, False])
+async def test_who_waits_for_others_is_forgotten_with_its_client_and_what_is_being_done_goes_on(
+    ends_with_client: bool,
+) -> None:
+    waiting: list[asyncio.Future[HeartbeatResponse]] = []
+
+    def wait(_broker: Any, _context: RequestContext, _request: Message) -> asyncio.Future[HeartbeatResponse]:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    handler = Handler(ApiKey.HEARTBEAT, 0, 4, wait, NOTHING, ends_with_client=ends_with_client)
+    async with serving(handler) as node:
+        client = await node.connect()
+        client.send(HeartbeatRequest(group_id="g"), 4)
+        while not waiting:
+            assert await (await node.connect()).lives()
+        (served,) = [one for one in node.connections.active if one.is_waiting]
+        client.writer.close()
+        while served in node.connections.active:
+            assert await (await node.connect()).lives()
+        assert await (await node.connect()).lives()
+        assert waiting[0].cancelled() is ends_with_client
+
+
+def test_those_who_wait_for_other_members_end_with_their_clients() -> None:
+    parked = {key for key, handler in load_handlers().items() if handler.ends_with_client}
+    assert parked == {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 
 
 async def test_a_late_answer_can_be_awaited_before_it_is_told_and_afterwards() -> None:

@@ -66,6 +66,7 @@ class ClassicGroup(Group):
     __slots__ = (
         "_knows_topics",
         "_leader_id",
+        "_said",
         "_topics",
         "generation",
         "initial_delay",
@@ -103,6 +104,7 @@ class ClassicGroup(Group):
         """Group instance id to member id."""
         self.support: dict[str, int] = {}
         """Protocol name to the number of members that support it."""
+        self._said: list[tuple[str, bytes]] = []
         self.joined = 0
         """The number of members whose JoinGroup is parked."""
         self.initial_delay = False
@@ -136,6 +138,7 @@ class ClassicGroup(Group):
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
+        member.protocols = self._shared(member.protocols)
         self._count_support(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
@@ -184,8 +187,14 @@ class ClassicGroup(Group):
 
     def set_protocols(self, member: Member, protocols: list[tuple[str, bytes]]) -> None:
         self._count_support(member.protocols, -1)
-        member.protocols = protocols
-        self._count_support(protocols, 1)
+        member.protocols = self._shared(protocols)
+        self._count_support(member.protocols, 1)
+
+    def _shared(self, protocols: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        """Of thousands of members most say the same as the one before: it is kept once."""
+        if protocols != self._said:
+            self._said = protocols
+        return self._said
 
     def park_join(self, member: Member, token: Token, now_ms: int) -> None:
         """The caller has seen to one that waited before."""
@@ -414,4 +423,4 @@ class ClassicGroup(Group):
 def find_classic(groups: Mapping[str, Group], group_id: str) -> ClassicGroup | None:
     """None if there is none, or it is of another kind."""
     group = groups.get(group_id)
-    return group if isinstance(group, ClassicGroup) else None
+    return group if type(group) is ClassicGroup else None  # isinstance takes ten times as long for an abstract class

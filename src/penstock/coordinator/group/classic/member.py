@@ -1,6 +1,7 @@
 """One member of a group, as its coordinator sees it."""
 
 from collections.abc import Callable
+from sys import intern
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.records import MemberMetadata
@@ -49,8 +50,8 @@ class Member:
     ) -> None:
         self.member_id = member_id
         self.instance_id = instance_id
-        self.client_id = caller.client_id
-        self.client_host = caller.client_host
+        self.client_id = intern(caller.client_id)
+        self.client_host = intern(caller.client_host)
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
@@ -66,9 +67,9 @@ class Member:
         """Whether it has said so in its last heartbeat (`commits_first.py`)."""
         self.session = Timer(_has_no_group)
 
-    def on_session_expired(self, fire: Callable[[int], None]) -> None:
-        """`fire` is called when no heartbeat came within the session timeout."""
-        self.session.fire = fire
+    def on_session_expired(self, fire: Callable[..., None], *of: object) -> None:
+        """`fire(*of, now_ms)` is called when no heartbeat came within the session timeout."""
+        self.session.fire, self.session.of = fire, of
 
     def touch(self, timers: Timers, now_ms: int) -> None:
         session, deadline_ms = self.session, now_ms + patience_ms(self.session_timeout_ms)

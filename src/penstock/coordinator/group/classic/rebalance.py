@@ -19,7 +19,6 @@ Where thousands go, or are told, that is done for some at a time; the others fol
 """
 
 from collections import deque
-from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -245,7 +244,7 @@ def add_member(
     group.add(member, protocol_type)
     group.park_join(member, token, now_ms)
     group.new_member_added = group.initial_delay  # More may arrive: the initial delay starts anew.
-    member.on_session_expired(partial(_session_passes, table, group, member))
+    member.on_session_expired(_session_passes, table, group, member)
     table.timers.set(member.session, now_ms + table.settings.new_member_join_timeout_ms)
 
 
@@ -255,7 +254,7 @@ def restore_member(
     """The member is from the log: its session starts now."""
     group.add(member, protocol_type)
     member.is_new = is_new
-    member.on_session_expired(partial(_session_passes, table, group, member))
+    member.on_session_expired(_session_passes, table, group, member)
     if is_new:
         table.timers.set(member.session, now_ms + table.settings.new_member_join_timeout_ms)
     else:

@@ -20,7 +20,7 @@ class ConsumerTable(KindTable):
     def find(self, group_id: str) -> ConsumerGroup | None:
         """None if there is none, or it is of another kind."""
         group = self.table.groups.get(group_id)
-        return group if isinstance(group, ConsumerGroup) else None
+        return group if type(group) is ConsumerGroup else None
 
     def new_group(self, group_id: str) -> ConsumerGroup:
         """It is in no table yet."""

@@ -122,7 +122,7 @@ def _call_passes(house: ConsumerTable, group: ConsumerGroup, member_id: str, now
     if wait is None or member is None or member.classic is None:
         group.stop_call(member_id)
     elif now_ms < wait.until_ms:
-        timer = house.table.start_timer(wait.timer.fire, wait.until_ms)
+        timer = house.table.start_timer(wait.timer.fire, wait.until_ms, *wait.timer.of)
         group.calls[member_id] = wait.replace(timer=timer)
         why = f"is to join or to sync since {now_ms - wait.since_ms} ms"
         patience.name(house.table, group, member_id, why, wait.until_ms - now_ms, now_ms)

@@ -25,7 +25,7 @@ class ShareGroupTable(KindTable):
     def find(self, group_id: str) -> ShareGroup | None:
         """None if there is none, or it is of another kind."""
         group = self.table.groups.get(group_id)
-        return group if isinstance(group, ShareGroup) else None
+        return group if type(group) is ShareGroup else None
 
     def new_group(self, group_id: str) -> ShareGroup:
         """It is in no table yet."""

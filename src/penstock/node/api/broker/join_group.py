@@ -17,7 +17,7 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.JOIN_GROUP, versions=(0, 9), rule=(Whole(READ_GROUP, the_group),))
+@handles(ApiKey.JOIN_GROUP, versions=(0, 9), rule=(Whole(READ_GROUP, the_group),), ends_with_client=True)
 @coordinated(parks=True)
 def join_group(
     broker: Broker, context: RequestContext, request: JoinGroupRequest

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from mmap import mmap
-from typing import Final
+from typing import Final, NoReturn
 from uuid import UUID
 
 from penstock.log.producer_state import UnverifiedError
@@ -71,10 +71,11 @@ def produce(
 ) -> list[bytes] | Awaitable[list[bytes] | None] | None:
     if len(frame) <= POOLED_FRAME_BYTES:
         try:
-            request = _Request(broker, context, *_parsed(frame, position, context.api_version, most=WIDE))
+            asked = parse_produce(frame, position, context.api_version, most=WIDE)
         except TooManyItemsError:
             pass
         else:
+            request = _Request(broker, context, asked, _is_transactional(asked))
             request.append(request.topics)
             is_waiting = request.unlooked or request.unverified
             return broker.slices.answer(request.rest()) if is_waiting else request.answer()
@@ -103,14 +104,18 @@ def _produce_in_parts(
     return (yield from request.rest())
 
 
-def _parsed(frame: memoryview, position: int, version: int, most: int | None = None) -> tuple[Produced, bool]:
-    """The request, and whether any batch in it says that it is of a transaction."""
-    request = parse_produce(frame, position, version, most=most)
+def _parsed(frame: memoryview, position: int, version: int) -> tuple[Produced, bool]:
+    request = parse_produce(frame, position, version)
+    return request, _is_transactional(request)
+
+
+def _is_transactional(request: Produced) -> bool:
+    """Whether any batch in it says that it is of a transaction."""
     for _, asked in request[3]:
         for _, batch in asked:
             if batch is not None and len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL:
-                return request, True
-    return request, False
+                return True
+    return False
 
 
 class _Request:
@@ -164,7 +169,7 @@ class _Request:
             for index, batch in asked:
                 try:
                     partition = _partition(broker, context, topic, index, unwritable, is_late)
-                    checked = _checked(batch)
+                    checked = batch or _no_batch()
                     appended = partition.append(checked, acks=acks, now_ms=now_ms, origin=origin)
                 except UnverifiedError as error:
                     kept = Unverified(topic, index, bytearray(checked), error.header, origin, done)
@@ -278,7 +283,7 @@ def _partition(
     """KafkaError where the client may not append."""
     if refusal is not None:
         raise refusal
-    partition = broker.partition(topic, index)
+    partition = broker.partitions.get(topic, index) or broker.partition(topic, index)
     if is_late:
         broker.check_lease(partition)
     if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
@@ -286,11 +291,8 @@ def _partition(
     return partition
 
 
-def _checked(batch: memoryview | None) -> memoryview:
-    """The batch to append; KafkaError where there is none."""
-    if not batch:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
-    return batch
+def _no_batch() -> NoReturn:
+    raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
 
 
 def _let_go(refusals: Refusals, timeout_ms: int, held: Sequence[Pending | Held], failure: str | None) -> None:

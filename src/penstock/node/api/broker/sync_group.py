@@ -16,7 +16,7 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 from penstock.protocol.requests.api import ApiKey
 
 
-@handles(ApiKey.SYNC_GROUP, versions=(0, 5), rule=(Whole(READ_GROUP, the_group),))
+@handles(ApiKey.SYNC_GROUP, versions=(0, 5), rule=(Whole(READ_GROUP, the_group),), ends_with_client=True)
 @coordinated(parks=True)
 def sync_group(
     broker: Broker, context: RequestContext, request: SyncGroupRequest

@@ -2,6 +2,7 @@
 
 import random
 import sys
+import tracemalloc
 from types import FrameType
 from typing import Any
 
@@ -105,6 +106,32 @@ def test_that_all_stay_away_costs_no_look_at_all_for_each_of_them(protocol_type:
     (group,) = shard.classic_groups()
     assert (group.generation, len(group.members), group.leader_id) == (2, 1, next(iter(group.members)))
     assert lines < 200 * MEMBERS
+
+
+MOST_BYTES = 700
+"""Of a member beside its request, the future of its answer and its part in a node's other tables."""
+
+
+def test_a_member_that_is_left_behind_costs_little() -> None:
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=500_000), random.Random(1), ClusterImage())
+    shard.loaded(0)
+    metadata = bytearray(b"m" * 1_000)
+
+    def join(count: int) -> None:
+        for number in range(count):
+            request = join_request()
+            request.protocols[0].metadata = bytes(metadata)
+            request.protocols[0].name = str(metadata[:5], "ascii")
+            caller = Caller(str(metadata[:30], "ascii"), str(metadata[:20], "ascii"), 3)  # as they come, anew each
+            assert shard.join(number, request, caller, 0) == []
+
+    join(10)
+    tracemalloc.start()
+    try:
+        join(MEMBERS)
+        assert tracemalloc.get_traced_memory()[0] < MOST_BYTES * MEMBERS
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_large_generation_is_told_some_at_a_time_and_heartbeats_come_between() -> None:
