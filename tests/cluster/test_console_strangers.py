@@ -76,6 +76,8 @@ async def test_a_change_needs_our_own_page(browser: Browser, headers: dict[str, 
     ("path", "status"),
     [
         ("/../pyproject.toml", 404),
+        ("/docs/../server.py", 404),
+        ("/docs/%2e%2e/%2e%2e/server.py", 404),
         ("/%2e%2e/%2e%2e/server.py", 404),
         ("/..%2fserving%2fserver.py", 404),
         ("/assets/index.html", 404),

@@ -16,6 +16,7 @@ import penstock
 from penstock.cli.terminal.shipped import commit
 
 HERE: Final = Path(__file__).resolve().parent
+ICON: Final = ROOT / "src/penstock/console/assets/icon.svg"
 LIGHT: Final = "default"
 DARK: Final = "github-dark"
 SEARCH: Final = """<h1>Search</h1>
@@ -52,6 +53,8 @@ class Site:
             (HERE / "style.css").read_text(encoding="utf-8") + of_code(), encoding="utf-8"
         )
         shutil.copyfile(HERE / "search.js", self._file("search.js"))
+        shutil.copyfile(ICON, self._file("icon.svg"))
+        self._file("version.txt").write_text(penstock.__version__ + "\n", encoding="utf-8")
 
     def index(self) -> list[tuple[str, str, str, str]]:
         """Address, page, section and text of each section."""

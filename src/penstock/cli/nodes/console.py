@@ -23,6 +23,7 @@ from penstock.cli.terminal.session import (
     servers_from,
     settings_from,
 )
+from penstock.cli.terminal.shipped import folders
 from penstock.client.providers import resolved
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import listening_address
@@ -84,6 +85,7 @@ def command(
         users=_users(users) if users else {},
         read_only=read_only,
         worker=worker,
+        site=folders().get("site"),
     )
     begin_logging(logging.WARNING)
     logging.getLogger("penstock.console.audit").setLevel(logging.INFO)

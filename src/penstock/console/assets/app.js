@@ -62,6 +62,7 @@ const Frame = () => {
         ${session.read_only && html`<span class="state">read-only</span>`}
         <button class="quiet" onClick=${() => (setTheme(next), set(next))}>Colours: ${theme}</button>
         ${session.has_users && html`<button class="quiet" onClick=${() => post("/api/logout", {}).then(() => location.reload())}>Log out ${session.user}</button>`}
+        <a href="docs/">Documentation</a>
         <small>${session.version}</small>
       </div>
     </aside>

@@ -25,6 +25,7 @@ from penstock.console.serving.live import Live
 from penstock.console.serving.reading import Reading
 from penstock.console.serving.sampling import UNWATCHED_S, keep_sampling
 from penstock.console.serving.settings import ConsoleSettings, NotServedError
+from penstock.console.serving.site import Site
 from penstock.console.serving.streaming import STUCK_S, send_events
 from penstock.console.views.cluster import broker, overview, quorum
 from penstock.console.views.connect import ConnectWorker
@@ -78,6 +79,7 @@ class ConsoleServer:
         self._reading = Reading(Records(self._watched, settings.properties), self._is_in)
         self._connect = ConnectWorker(settings.worker)
         self._assets = read_assets()
+        self._site = Site(settings.site, __version__)
         self._sample_s = sample_s
         self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.AppRunner | None = None
@@ -144,6 +146,8 @@ class ConsoleServer:
             "/api/export": self._reading.export,
             "/api/value": self._reading.value,
             "/api/{view}": self._view,
+            "/docs": self._site.front,
+            "/docs/{name:.*}": self._site.page,
             "/{asset}": self._asset,
         }
         posts: dict[str, Handler] = {
@@ -271,7 +275,8 @@ class ConsoleServer:
 
 
 async def _protect(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
     if request.path.startswith("/api/"):
         response.headers.setdefault("Cache-Control", "no-store")
 

@@ -1,6 +1,7 @@
 """What a console is told when it starts."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from penstock.client.settings import ClientSettings
@@ -16,7 +17,10 @@ class NotServedError(Exception):
 
 
 class ConsoleSettings(Value, kw_only=True):
-    """`properties` are the client's, for what reads and sends records; `worker` is the URL of Connect's."""
+    """`properties` are the client's, for what reads and sends records; `worker` is the URL of Connect's.
+
+    `site` is the folder of the documentation's pages.
+    """
 
     bootstrap_servers: str
     client: ClientSettings
@@ -27,3 +31,4 @@ class ConsoleSettings(Value, kw_only=True):
     users: Mapping[str, Secret] = fresh(dict)
     read_only: bool = False
     worker: str | None = None
+    site: Path | None = None
