@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing dependencies into $(VENV) (once; a few minutes on a slow line)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable '.[spark,demo,work,oauth]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable '.[spark,demo,console,oauth]'
 	@touch $(STAMP)
 
 demo: $(STAMP) ## run the main job: real flights through a broker and a Spark pipeline (KEEP=1 leaves the node running)
