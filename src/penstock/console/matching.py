@@ -77,6 +77,7 @@ class Matching:
         self._schemas = schemas
         self._most = most
         self._reader = ApartReader(want.where)
+        self.is_committed = want.committed
         self.passed_over = 0
         """How many records the expression could not be asked of,"""
         self.why = ""

@@ -32,6 +32,10 @@ LONGEST_S: Final = 10.0
 FETCH_BYTES: Final = 1_048_576
 POLL_MS: Final = 500
 POLLED: Final = 200
+QUIET: Final = 20
+"""So many times nothing may come: a large record takes its time."""
+QUIET_COMMITTED: Final = 2
+"""The same where what is left may be records of an open transaction, which nobody sees."""
 READING_AT_ONCE: Final = 4
 EXPORTED: Final = 100_000
 EXPORTED_CHARACTERS: Final = 1024 * 1024
@@ -204,13 +208,13 @@ async def _read(
     """From `starts` to `ends`: how many records were read at a time, and those that match."""
     left = {one: start for one, start in starts.items() if start < ends[one]}
     await _assign(consumer, left)
-    while left:
+    quiet = 0
+    while left and quiet < (QUIET_COMMITTED if matching.is_committed else QUIET):
         records = await consumer.poll(POLL_MS, POLLED)
         yield len(records), await matching.of([one for one in records if one.offset < ends[one.topic_partition]])
-        if not records:  # what is left are records that nobody sees, as those of aborted transactions
-            return
         positions = consumer.positions()
         done = [one for one in left if one in positions and positions[one].offset >= ends[one]]
+        quiet = 0 if records or done else quiet + 1
         for one in done:
             del left[one]
         consumer.pause(done)

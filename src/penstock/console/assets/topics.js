@@ -37,7 +37,7 @@ export const Topics = ({ query }) => {
     <div class="filters">
       <${Search} label="Search topics" ...${{ value: query.q }} onSearch=${(q) => go({ q })} />
       <label class="check"><input type="checkbox" checked=${!!query.internal} onChange=${(event) => go({ internal: event.target.checked ? 1 : undefined })} /> internal ones, too</label>
-      ${view.data && html`<span class="quiet-text" role="status">${view.data.total === null ? "the first topics; the others come in a moment" : `${count(view.data.total)} topics`}</span>`}
+      ${view.data && html`<span class="quiet-text" role="status">${view.data.total === null ? "the first topics; all of them come in a moment, unless they are too many" : `${count(view.data.total)} topics`}</span>`}
     </div>
     <${Fault} view=${view} />
     ${view.data &&
