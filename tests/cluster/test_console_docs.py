@@ -14,7 +14,7 @@ from penstock.client.settings import ClientSettings
 from penstock.console.serving.server import ConsoleServer
 from penstock.console.serving.settings import ConsoleSettings
 
-pytestmark = pytest.mark.skipif((reason := why_none()) is not None, reason=reason or "")
+pytestmark = [pytest.mark.soak, pytest.mark.skipif((reason := why_none()) is not None, reason=reason or "")]
 
 
 @pytest.fixture

@@ -92,10 +92,12 @@ class SchemaRegistry:
         return self._registry is not None
 
     async def of_values(self, values: Collection[bytes | None]) -> dict[int, KnownSchema]:
-        """By number, the schemas of those that begin with the number of one; what cannot be had is left out."""
+        """By number, the schemas of those that begin with the number of one; what cannot be had in time is left out."""
         numbers = {number for data in values if (number := number_of(data)) is not None} if self.is_there else set()
-        found = {}
+        found, until_s = {}, time.monotonic() + WHOLE_S
         for number in sorted(numbers):
+            if number not in self._known and time.monotonic() > until_s:
+                continue
             try:
                 found[number] = await self.schema(number)
             except ConsoleError as error:

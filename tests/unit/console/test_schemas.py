@@ -82,6 +82,13 @@ async def test_one_that_hangs_is_left_and_not_asked_again_at_once(liar: Liar, re
         await registry.subjects()
 
 
+async def test_many_schemas_of_one_that_hangs_are_not_waited_for_one_after_the_other(
+    liar: Liar, registry: SchemaRegistry
+) -> None:
+    assert await registry.of_values([value(number) for number in range(50)]) == {}
+    assert len(liar.asked) < 10
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -102,6 +109,7 @@ async def test_lies_are_told_in_words(liar: Liar, registry: SchemaRegistry, answ
     with pytest.raises(ConsoleError, match=r"\w") as refused:
         await registry.schema(1)
     assert "secret" not in str(refused.value)
+    assert len(liar.asked) <= 3
 
 
 @pytest.mark.parametrize("answer", [b"{}", b"5", b'"ab"'])

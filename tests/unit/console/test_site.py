@@ -7,6 +7,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from penstock.console.errors import ConsoleError
+from penstock.console.serving.guard import HEADERS
 from penstock.console.serving.site import Site
 
 
@@ -47,6 +48,12 @@ async def test_pages_are_found_in_their_folders(folder: Path) -> None:
         with pytest.raises(ConsoleError) as refused:
             await site.page(request_of(name))
         assert refused.value.status == 404
+
+
+async def test_their_search_may_be_sent_and_all_else_is_as_for_the_console(folder: Path) -> None:
+    policy = (await Site(folder, "1.2").page(request_of(""))).headers["Content-Security-Policy"]
+    assert policy == HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
+    assert "form-action 'self'" in policy
 
 
 async def test_where_there_is_none_of_this_version_a_page_tells_the_command(folder: Path) -> None:

@@ -101,7 +101,7 @@ def _broken_where_it_fails(request: web.Request) -> Iterator[None]:
     """An answer that has begun cannot say what went wrong: its connection breaks, so that nobody takes it for whole."""
     try:
         yield
-    except (*REFUSALS, ConnectionError) as error:
+    except (*REFUSALS, ConsoleError, ConnectionError) as error:
         if request.transport is not None:
             request.transport.abort()
         raise ConnectionResetError(str(error)) from error
