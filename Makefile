@@ -13,7 +13,7 @@ SEED   ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted site dist container docs kcat browser clean
+.PHONY: help install demo demo-work test check format bench slices versus drills kafka spark-versions mutants planted site sites dist container docs kcat browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing dependencies into $(VENV) (once; a few minutes on a slow line)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable '.[spark,demo,work,oauth]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable '.[spark,demo,console,oauth]'
 	@touch $(STAMP)
 
 demo: $(STAMP) ## run the main job: real flights through a broker and a Spark pipeline (KEEP=1 leaves the node running)
@@ -82,6 +82,9 @@ planted: $(STAMP) ## plant the bugs of tests/planted, each of which its tests an
 site: $(STAMP) ## write the pages as HTML, with a search, into site/
 	@$(BIN)/python -m tools.site
 
+sites: $(STAMP) ## the same for this and earlier versions beside each other (REFS="v0.2 v0.1"), into sites/
+	@$(BIN)/python -m tools.site.versions sites $(REFS)
+
 dist: $(STAMP) site ## build the source distribution and, out of it, the wheel, in dist/, and have twine check them
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dist
 	rm -rf dist build
@@ -101,4 +104,4 @@ browser: $(STAMP) # a Chromium without a screen, in which the console is tested;
 	@$(BIN)/python -m tools.browser $(BROWSER)
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist site penstock-data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist site sites penstock-data

@@ -37,17 +37,13 @@ MEASURED: dict[str, dict[str, str]] = {
         ("penstock.pipeline.running.run", "penstock.pipeline.running.stored"),
         "120 to 160, and Spark's own start has begun by then",
     ),
+    "penstock/cli/records/produce.py": {"penstock.cli.records.by_schema": "27; most lines are sent as they are"},
     "penstock/cli/records/progress.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich.progress"), "37; only on a terminal"
     ),
-    "penstock/cli/nodes/console.py": dict.fromkeys(
-        (
-            "penstock.console.serving.guard",
-            "penstock.console.serving.server",
-            "penstock.console.serving.settings",
-        ),
-        "aiohttp comes with them, which may not be installed",
-    ),
+    "penstock/cli/nodes/console.py": {
+        "penstock.console.serving.server": "aiohttp comes with it, which may not be installed"
+    },
     "penstock/cli/start.py": {
         "penstock.cli.nodes.start_console": "0.2; as the next",
         "penstock.cli.nodes.start_worker": "0.2; each module of a single node counts, and few have a worker",

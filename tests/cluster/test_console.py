@@ -67,6 +67,7 @@ async def test_what_there_is(cluster: Cluster, browser: Browser) -> None:
         ("place=time&at=9999999999999", []),
         ("q=%22n%22:%2033&limit=500", ["16"]),
         ("key=KEY-7&place=earliest", ["3"]),
+        ("where=value.n%20%3E%20%6036%60&partition=1&place=earliest", ["18", "19"]),
     ],
 )
 async def test_records_from_a_place(cluster: Cluster, browser: Browser, query: str, offsets: list[str]) -> None:
@@ -74,6 +75,12 @@ async def test_records_from_a_place(cluster: Cluster, browser: Browser, query: s
     found = await browser.get(f"/api/records?topic=read-{abs(hash(query))}&{query}")
     assert [row["offset"] for row in found["records"]] == offsets
     assert found["whole"]
+
+
+async def test_an_expression_that_cannot_be_read_is_refused_everywhere(cluster: Cluster, browser: Browser) -> None:
+    await fill(cluster, "asked", 1)
+    for what in ("records", "tail", "export"):
+        assert "cannot be read" in (await browser.get(f"/api/{what}?topic=asked&where=value.", 400))["error"]
 
 
 async def test_why_a_group_rebalanced(cluster: Cluster, browser: Browser) -> None:

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
+from tests.cluster.real_browser import AXE, chromium, why_none
 from tests.cluster.started import environment
+from tests.wire.schema_registry import SchemaRegistry, served
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -25,8 +26,11 @@ from penstock.client.settings import ConsumerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.testing import Cluster
 
-FOLDER = Path(sys.prefix) / "browser"
-CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "n", "type": "long"}, {"name": "<b>", "type": "string"}],
+}
 HOSTILE = '<img src=x onerror="document.title=1">\u202e\u3164gnp.exe\x07'
 SHOWN = '<img src=x onerror="document.title=1">\\u{202e}\\u{3164}gnp.exe\\u{7}'
 ANSWERED_MS = 40_000
@@ -43,17 +47,11 @@ ADDRESSES = (
     ("security", "Security"),
     ("broker?id=1", "Broker 1"),
     ("topic?name=clicks&tab=configs", "clicks"),
+    ("schemas", "Schemas"),
 )
 SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
     .filter(({impact}) => impact === "serious" || impact === "critical")
     .map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html.slice(0, 200))])))"""
-
-
-def why_none() -> str | None:
-    if not (CHROMIUM.exists() and AXE.exists()):
-        return f"there is no browser in {FOLDER}: `make browser` brings one, with npm"
-    tried = subprocess.run([CHROMIUM, "--version"], capture_output=True, text=True)
-    return f"the browser does not start: {tried.stderr.strip()[:200]}" if tried.returncode else None
 
 
 pytestmark = pytest.mark.skipif((reason := why_none()) is not None, reason=reason or "")
@@ -79,6 +77,7 @@ async def fill(cluster: Cluster) -> None:
             key=HOSTILE.encode()[:-1],
             headers=[("long" * 60, b"a value"), (HOSTILE, b"<b>")],
         )
+        await admin.topics.create(NewTopic(name="orders", partitions=1))
         await admin.groups.set_offsets("reports", {TopicPartition("clicks", 0): OffsetAndMetadata(3)})
         await admin.groups.set_offsets(HOSTILE, {TopicPartition("hostile", 0): OffsetAndMetadata(0)})
         async with Consumer(cluster.bootstrap_servers, ConsumerSettings(group_id="readers")) as consumer:
@@ -101,8 +100,16 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def url(cluster: Cluster) -> Iterator[str]:
+def registry() -> Iterator[SchemaRegistry]:
+    with served() as registry:
+        registry.register("orders-value", ORDER)
+        yield registry
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster, registry: SchemaRegistry) -> Iterator[str]:
     words = ["console", "--listen", "127.0.0.1:0", "--bootstrap-server", cluster.bootstrap_servers]
+    words += ["--schema-registry", registry.url]
     process = subprocess.Popen(
         [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, text=True, env=environment()
     )
@@ -117,11 +124,8 @@ def url(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    options = ["--no-sandbox", "--no-zygote", "--headless=shell", "--disable-gpu"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -310,6 +314,75 @@ def in_the_page(tools: Any, expression: str) -> Any:
     answer = tools.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
     assert "exceptionDetails" not in answer, answer["exceptionDetails"]
     return answer["result"].get("value")
+
+
+# Schemas, expressions, rights
+
+
+def send_by_schema(home: Page, url: str, value: str) -> None:
+    home.goto(f"{url}/#/topic?name=orders")
+    home.get_by_role("button", name="Send a record").click()
+    dialog = home.get_by_role("dialog")
+    dialog.get_by_label("Value", exact=True).fill(value)
+    dialog.get_by_label("Value by the latest schema of").fill("orders-value")
+    expect(dialog).to_contain_text("--value-schema orders-value")
+    dialog.get_by_role("button", name="Send a record").click()
+
+
+def test_a_record_is_sent_and_shown_by_its_schema(home: Page, url: str) -> None:
+    for number in (9, 17):
+        send_by_schema(home, url, json.dumps({"n": number, "<b>": "<i>bold</i>"}))
+        expect(home.get_by_role("status").filter(has_text=re.compile("the record is at offset"))).to_be_visible()
+    home.get_by_role("link", name="Records", exact=True).click()
+    rows = home.get_by_role("list", name="Records").get_by_role("button")
+    expect(rows).to_have_count(2)
+    home.get_by_label("Expression").fill("value.n > `10`")
+    home.get_by_role("button", name="Read").click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text('{"n": 17, "<b>": "<i>bold</i>"}')
+    rows.click()
+    expect(home.locator(".whole")).to_contain_text("AVRO, schema 100000")
+    expect(home.locator("main .whole i, main .whole b")).to_have_count(0)
+
+
+def test_what_is_no_value_of_the_schema_and_no_expression_is_said(home: Page, url: str) -> None:
+    send_by_schema(home, url, '{"n": "nine"}')
+    expect(home.get_by_role("dialog").get_by_role("alert")).to_contain_text("no value of schema")
+    home.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    home.goto(f"{url}/#/topic?name=orders&tab=records")
+    home.get_by_label("Expression").fill("value.n >")
+    home.get_by_role("button", name="Read").click()
+    expect(home.get_by_role("alert")).to_contain_text("the expression cannot be read")
+
+
+def test_subjects_are_a_page_with_their_schemas(home: Page) -> None:
+    go(home, "Schemas")
+    table(home, "Subjects").get_by_role("link", name="orders-value").click()
+    expect(home.get_by_label("Schema")).to_contain_text('"name": "<b>"')
+
+
+def test_a_user_and_a_quota_are_made_and_go(home: Page) -> None:
+    go(home, "Security")
+    home.get_by_role("button", name="Add a user").click()
+    dialog = home.get_by_role("dialog")
+    dialog.get_by_label("User").fill("ada")
+    dialog.get_by_label("Password").fill("lovelace")
+    expect(dialog).to_contain_text("penstock users --set-password --user ada")
+    expect(dialog.locator(".command")).not_to_contain_text("lovelace")
+    dialog.get_by_label("Type ada to confirm").fill("ada")
+    dialog.get_by_role("button", name="Add a user").click()
+    expect(row(home, "Users", "ada")).to_contain_text("SCRAM-SHA-512")
+
+    home.get_by_role("button", name="Set a quota").click()
+    dialog.get_by_label("User").fill("ada")
+    dialog.get_by_label("Limits").fill("producer_byte_rate=1000000")
+    dialog.get_by_role("button", name="Set a quota").click()
+    expect(row(home, "Quotas", "ada")).to_contain_text("1,000,000")
+
+    row(home, "Users", "ada").get_by_role("button", name="Remove").click()
+    dialog.get_by_role("textbox").fill("ada")
+    dialog.get_by_role("button", name="Remove").click()
+    expect(home.get_by_text("No user logs in with a password.")).to_be_visible()
 
 
 # Changes that come by themselves

@@ -3,17 +3,24 @@
 import asyncio
 import json
 import logging
+import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession, TCPConnector
 from tests.cluster.console_browser import QUICK, Browser, browser_of, event, fill
 
 from penstock.client.producer import Producer
 from penstock.console.serving.guard import TOKEN
+from penstock.console.serving.passwords import hashed
+from penstock.console.serving.server import ConsoleServer
 from penstock.console.serving.settings import ConsoleSettings
 from penstock.protocol.secret import Secret
 from penstock.testing import Cluster
+from penstock.tls.authority import new_authority, signed_by
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +83,8 @@ async def test_a_change_needs_our_own_page(browser: Browser, headers: dict[str, 
     ("path", "status"),
     [
         ("/../pyproject.toml", 404),
+        ("/docs/../server.py", 404),
+        ("/docs/%2e%2e/%2e%2e/server.py", 404),
         ("/%2e%2e/%2e%2e/server.py", 404),
         ("/..%2fserving%2fserver.py", 404),
         ("/assets/index.html", 404),
@@ -165,6 +174,42 @@ async def test_strangers_do_not_fill_the_log(
     assert (await reader.read()).split(b" ")[1] == status
     writer.close()
     assert caplog.text == ""
+
+
+async def test_tls_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
+    """With it, a cookie goes by https alone, pages in the clear are others', and who does not speak it is left."""
+    now = datetime.now(UTC)
+    authority = new_authority("test", now, 2)
+    signed = signed_by(authority, "console", ["127.0.0.1"], now, 2)
+    for name, text in (("certificate", signed.certificate), ("key", signed.key), ("authority", authority.certificate)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "key").chmod(0o600)
+    settings = ConsoleSettings(
+        bootstrap_servers=cluster.bootstrap_servers,
+        client=QUICK,
+        port=0,
+        users={"ada": Secret(hashed("lovelace"))},
+        certificate=tmp_path / "certificate",
+        key=tmp_path / "key",
+    )
+    context = ssl.create_default_context(cafile=str(tmp_path / "authority"))
+    async with (
+        ConsoleServer(settings, sample_s=0) as server,
+        ClientSession(connector=TCPConnector(ssl=context)) as client,
+    ):
+        assert server.url.startswith("https://127.0.0.1:")
+        browser = Browser(server.url, client)
+        token = {TOKEN: (await browser.get("/api/session"))["token"]}
+        ada = {"user": "ada", "password": "lovelace"}
+        for scheme, status in (("http", 403), ("https", 200)):
+            origin = {"Origin": server.url.replace("https", scheme)}
+            async with client.post(f"{server.url}/api/login", json=ada, headers=token | origin) as answer:
+                assert answer.status == status
+                assert ("Secure" in answer.headers.get("Set-Cookie", "")) == (status == 200)
+        reader, writer = await asyncio.open_connection(*server.url.removeprefix("https://").split(":"))
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"HTTP" not in await reader.read()
+        writer.close()
 
 
 async def test_records_in_a_list_are_cut_and_their_headers_counted(cluster: Cluster, browser: Browser) -> None:

@@ -10,6 +10,8 @@ from tests.cluster.started import ANY_PORT, started
 
 from penstock.cli.nodes.console import command
 from penstock.cli.nodes.start_console import write_users
+from penstock.console.serving.passwords import is_hashed
+from penstock.protocol.secret import Secret
 
 
 def test_a_console_beside_a_node_ends_with_it(tmp_path: Path) -> None:
@@ -50,6 +52,37 @@ def test_users_have_passwords(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["--users", str(file)])
     assert done.exit_code == 2
     assert "no password is empty" in done.output
+
+
+def test_what_is_unsafe_is_refused_by_name(tmp_path: Path) -> None:
+    users, key = tmp_path / "users", tmp_path / "key.pem"
+    users.write_text("ada=lovelace\n")
+    key.write_text("no key")
+    users.chmod(0o644)
+    key.chmod(0o600)
+
+    def said(*options: object) -> str:
+        done = CliRunner().invoke(command, [str(option) for option in options])
+        assert done.exit_code in (1, 2), done.output
+        return " ".join(done.output.split())
+
+    assert f"everybody on this machine may read it: chmod o= {users}" in said("--users", users)
+    users.chmod(0o640)
+    assert "passwords would pass in the clear" in said("--listen", "0.0.0.0:0", "--users", users)
+    assert "--certificate and --key go together" in said("--key", key)
+    assert "no certificate and its key" in said("--certificate", key, "--key", key)
+    key.chmod(0o604)
+    assert f"chmod o= {key}" in said("--certificate", key, "--key", key)
+    users.write_text("ada=scrypt:nonsense\n")
+    assert "what ada has is no hash: --make-user makes one" in said("--users", users)
+
+
+def test_a_user_is_made_who_then_logs_in(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, ["--make-user", "ada"], input="lovelace\nlovelace\n")
+    assert done.exit_code == 0
+    name, _, stored = done.stdout.strip().partition("=")
+    assert name == "ada"
+    assert is_hashed(Secret(stored))
 
 
 @pytest.mark.parametrize("listen", ["8085", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999"])

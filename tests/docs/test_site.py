@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tools.site.__main__ import Site
 from tools.site.contents import CONTENTS, ROOT, pages
+from tools.site.versions import NoSuchVersionError, write_versions
 
 QUESTIONS = {
     "replace a disk": "recovery.html disks.html clusters.html",
@@ -71,7 +72,7 @@ def test_links_lead_somewhere_and_nothing_comes_from_elsewhere(site: Path) -> No
     for path, links in read.items():
         assert links.forbidden == [], path
         for link in links.to | links.loads:
-            if link.startswith("data:") or (link in links.to and link.startswith(("http:", "https:"))):
+            if link in links.to and link.startswith(("http:", "https:")):
                 continue
             name, _, anchor = link.partition("#")
             there = (path.parent / name).resolve() if name else path
@@ -102,3 +103,15 @@ def test_a_search_finds_what_people_look_for(site: Path) -> None:
         if not any(re.sub("#.*", "", one) in QUESTIONS[asked].split() for one in sections)
     }
     assert missed == {}
+
+
+@pytest.mark.soak
+def test_sites_of_several_versions_lead_to_each_other(tmp_path: Path) -> None:
+    write_versions(tmp_path, ["HEAD"])
+    for name in ("current", "HEAD"):
+        assert f'href="{name}/index.html"' in (tmp_path / "index.html").read_text()
+        assert (tmp_path / name / "search.html").is_file()
+    decision = next((tmp_path / "current/decisions").glob("0*.html"))
+    assert 'href="../../index.html"' in decision.read_text()
+    with pytest.raises(NoSuchVersionError, match="no-such-version"):
+        write_versions(tmp_path, ["no-such-version"])

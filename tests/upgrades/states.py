@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OLDER = "84b83c5"
 """The state before transactions, log-ins and groups of the consumer protocol."""
-SECONDS = 120
+SECONDS = 300
 _ADDRESS = re.compile(r"(?:listens on\s+|bootstrap\s+|REST at )(?:\w+://)?([^\s,]+)")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 from confluent_kafka import Consumer
 from tests.cluster.connect_processes import worker_file
@@ -128,6 +129,35 @@ def test_a_nodes_data_go_on_and_may_go_back(older: State, tmp_path: Path) -> Non
         pass
     assert len(seen) == len(wanted)
     assert set(seen) == wanted
+
+
+PIPELINE = """
+name: copies
+source:
+  kafka.bootstrap.servers: {servers}
+  subscribe: plain
+  startingOffsets: earliest
+sql: SELECT value FROM source
+sink:
+  format: parquet
+  path: {directory}/copies
+trigger: available-now
+checkpoint: {directory}/checkpoint
+"""
+
+
+def test_the_checkpoint_of_a_pipeline_goes_on_and_may_go_back(older: State, tmp_path: Path) -> None:
+    """Each record is copied once, by whichever state runs the next batch."""
+    file = tmp_path / "copies.yaml"
+    with a_node(THIS, tmp_path / "data") as servers:
+        file.write_text(PIPELINE.format(servers=servers[1], directory=tmp_path))
+        THIS.command("topics", "--create", "--topic", "plain", "--partitions", "3", *servers)
+        for turn, state in enumerate((older, THIS, older)):
+            lines = "".join(f"{turn}-{number}\n" for number in range(10))
+            THIS.command("produce", "--topic", "plain", *servers, given=lines)
+            state.command("pipeline", "run", str(file))
+            copied = pyarrow.parquet.read_table(tmp_path / "copies").column("value").to_pylist()
+            assert sorted(copied) == sorted(b"%d-%d" % (one, number) for one in range(turn + 1) for number in range(10))
 
 
 def test_groups_of_the_consumer_protocol_go_back_once_they_are_deleted(older: State, tmp_path: Path) -> None:

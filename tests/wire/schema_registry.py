@@ -30,6 +30,8 @@ class SchemaRegistry:
         self.subjects: dict[str, list[int]] = {}
         app = web.Application()
         app.router.add_get("/schemas/ids/{id}", self._schema)
+        app.router.add_get("/subjects", self._subjects)
+        app.router.add_get("/subjects/{subject}/versions", self._versions)
         app.router.add_post("/subjects/{subject}/versions", self._register)
         app.router.add_post("/subjects/{subject}", self._look_up)
         app.router.add_get("/subjects/{subject}/versions/{version}", self._version)
@@ -93,13 +95,22 @@ class SchemaRegistry:
                 return _json({"id": number, "version": version, **document})
         return _json({"error_code": 40403, "message": "Schema not found"}, 404)
 
+    async def _subjects(self, _: web.Request) -> web.Response:
+        return _json(list(self.subjects))
+
+    async def _versions(self, request: web.Request) -> web.Response:
+        return _json(list(range(1, len(self.subjects[request.match_info["subject"]]) + 1)))
+
     async def _version(self, request: web.Request) -> web.Response:
         subject = request.match_info["subject"]
         if subject not in self.subjects:
             return _json({"error_code": 40401, "message": "Subject not found"}, 404)
         version = request.match_info["version"]
-        number = self.subjects[subject][-1 if version == "latest" else int(version) - 1]
-        return _json({"subject": subject, "id": number, **self._in_form(request, self.schemas[number])})
+        place = len(self.subjects[subject]) if version == "latest" else int(version)
+        number = self.subjects[subject][place - 1]
+        return _json(
+            {"subject": subject, "version": place, "id": number, **self._in_form(request, self.schemas[number])}
+        )
 
 
 @contextmanager

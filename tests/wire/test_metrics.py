@@ -106,7 +106,9 @@ async def test_each_partition_is_told_where_that_is_asked_for(tmp_path: Path) ->
         assert of(figures, "kafka_server_brokertopicmetrics_messagesin_total", topic="orders") == 100
         assert of(figures, "kafka_server_brokertopicmetrics_messagesin_total") == 110
         assert of(figures, "kafka_topic_partition_current_offset", topic="payments", partition="0") == 10
-        assert of(figures, "kafka_cluster_partition_underreplicated", topic="orders", partition="1") == 0
+        assert of(figures, "kafka_topic_partition_in_sync_replica", topic="orders") == 2
+        assert of(figures, "kafka_topic_partitions", topic="other") == 1
+        assert not [key for key in figures if key[0] == "kafka_cluster_partition_underreplicated"]
 
 
 async def test_fifty_scrapes_at_once_and_one_after_the_other_are_answered_while_clients_are_served(

@@ -29,6 +29,8 @@ class Collector(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: list[int] = []
+        self.after = "400"
+        self.log_in: str | None = None
         self.taken: list[tuple[str, ExportMetricsServiceRequest]] = []
 
     def newest(self) -> dict[str, Any]:
@@ -42,12 +44,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.headers["Content-Type"] == "application/x-protobuf"
+        self.server.log_in = self.headers.get("Authorization")
         status = self.server.answers.pop(0) if self.server.answers else 200
         if status == 200:
             self.server.taken.append((self.path, ExportMetricsServiceRequest.FromString(body)))
         self.send_response(status)
         if status == 429:
-            self.send_header("Retry-After", "400")
+            self.send_header("Retry-After", self.server.after)
         self.end_headers()
 
     def log_request(self, code: object = "-", size: object = "-") -> None: ...
@@ -106,6 +109,38 @@ async def test_a_collector_that_refuses_is_asked_less_often(tmp_path: Path, coll
         figures = await it.until("penstock_otlp_failure_total", 23)
         assert figures["penstock_otlp_push_total", frozenset()] == 1
     assert collector.taken[-1][0] == "/own/path"
+
+
+async def test_a_collector_may_want_a_log_in(
+    tmp_path: Path, collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    headers = "Authorization=Bearer%20s3cret%2C1, X-Scope-OrgID = ours"
+    async with scraped(tmp_path, penstock_otlp_endpoint=endpoint, penstock_otlp_headers=headers) as it:
+        assert await push(it.node) == MINUTE_MS
+        assert collector.log_in == "Bearer s3cret,1"
+        collector.answers, collector.after = [401, 429], "9" * 5_000
+        await push(it.node)
+        assert await push(it.node) == LONGEST_MS
+    assert "is the log-in in penstock.otlp.headers right?" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "endpoint"),
+    [
+        ("s3cret", "https://collector"),
+        ("=s3cret", "https://collector"),
+        ("a b=s3cret", "https://collector"),
+        ("a=s3cret%0D%0AHost: x", "https://collector"),
+        ("Content-Length=s3cret", "https://collector"),
+        ("Authorization=s3cret", "http://collector:4318"),
+    ],
+)
+def test_headers_that_are_none_or_would_pass_in_the_clear_are_refused(headers: str, endpoint: str) -> None:
+    with pytest.raises(ConfigError, match=r"penstock\.otlp\.headers") as refused:
+        BrokerConfig.embedded({"penstock.otlp.endpoint": endpoint, "penstock.otlp.headers": headers})
+    assert "s3cret" not in str(refused.value)
 
 
 async def test_it_pushes_by_itself(tmp_path: Path, collector: Collector) -> None:

@@ -16,6 +16,7 @@ import penstock
 from penstock.cli.terminal.shipped import commit
 
 HERE: Final = Path(__file__).resolve().parent
+ICON: Final = ROOT / "src/penstock/console/assets/icon.svg"
 LIGHT: Final = "default"
 DARK: Final = "github-dark"
 SEARCH: Final = """<h1>Search</h1>
@@ -27,13 +28,17 @@ SEARCH: Final = """<h1>Search</h1>
 
 
 class Site:
-    """Writes pages into a directory, each with the contents beside it."""
+    """Writes pages into a directory, each with the contents beside it.
 
-    def __init__(self, directory: Path) -> None:
+    `versions` is a page of other versions, seen from the site's root, to which the version in each head leads.
+    """
+
+    def __init__(self, directory: Path, versions: str | None = None) -> None:
         self._directory = directory
         self._template = Template((HERE / "page.html").read_text(encoding="utf-8"))
         made_of = commit()
-        self._version = penstock.__version__ + (f" ({made_of})" if made_of else "")
+        self._version = html.escape(penstock.__version__ + (f" ({made_of})" if made_of else ""))
+        self._versions = versions
         self._addresses = {page: address(page) for page in pages()}
         self._read: dict[Path, Page] = {page: read(page, self._addresses) for page in self._addresses}
 
@@ -52,6 +57,8 @@ class Site:
             (HERE / "style.css").read_text(encoding="utf-8") + of_code(), encoding="utf-8"
         )
         shutil.copyfile(HERE / "search.js", self._file("search.js"))
+        shutil.copyfile(ICON, self._file("icon.svg"))
+        self._file("version.txt").write_text(penstock.__version__ + "\n", encoding="utf-8")
 
     def index(self) -> list[tuple[str, str, str, str]]:
         """Address, page, section and text of each section."""
@@ -71,11 +78,16 @@ class Site:
         text = self._template.substitute(
             title=html.escape(title),
             root=relative("", folder),
-            version=html.escape(self._version),
+            version=self._version_link(folder),
             contents=self._contents(name, folder),
             body=body,
         )
         self._file(name).write_text(text, encoding="utf-8")
+
+    def _version_link(self, folder: PurePosixPath) -> str:
+        if self._versions is None:
+            return self._version
+        return f'<a href="{relative(self._versions, folder)}">{self._version}, other versions</a>'
 
     def _contents(self, current: str, folder: PurePosixPath) -> str:
         lines = []

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from penstock.client.connection import Answer, Connection, KnownNode
 from penstock.client.errors import (
+    AnswerTooLargeError,
     ClusterUnreachableError,
     ConnectionFailedError,
     WrongNodeError,
@@ -366,7 +367,7 @@ class ClusterClient:
 def is_passing(error: Exception) -> bool:
     if isinstance(error, KafkaError):
         return error.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return isinstance(error, ConnectionFailedError)
+    return isinstance(error, ConnectionFailedError) and not isinstance(error, AnswerTooLargeError)
 
 
 def topic_may_come(error: Exception) -> bool:

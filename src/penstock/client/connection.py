@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from penstock.client.errors import (
+    AnswerTooLargeError,
     ClusterUnreachableError,
     ConnectionFailedError,
     ProtocolViolationError,
@@ -114,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         self.address = address
         self._settings = settings
-        self._frames = FrameReader()
+        self._frames = FrameReader(settings.max_answer_bytes)
         self._expected: deque[_Expected | _Raw] = deque()
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
@@ -339,6 +340,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame in self._frames.received(nbytes):
                 self._take(frame)
+        except AnswerTooLargeError as error:
+            self._fail(AnswerTooLargeError(f"{self.address}: {error}"))
         except (ProtocolViolationError, DecodeError) as error:
             self._fail(
                 ProtocolViolationError(

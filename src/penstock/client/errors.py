@@ -36,6 +36,10 @@ class ProtocolViolationError(ConnectionFailedError):
     """The other side does not speak Kafka's protocol as it should: probably no Kafka broker, or a TLS listener."""
 
 
+class AnswerTooLargeError(ProtocolViolationError):
+    """An answer is longer than this client takes; asking again would change nothing."""
+
+
 class AuthenticationFailedError(ClientError):
     """The log-in failed: wrong user or password, a mechanism that is not enabled, or nobody logs in there."""
 

@@ -4,7 +4,7 @@ Bytes are received where they stay until their frame is whole: an answer of a me
 decoder, and the memory of one is used again for the next.
 """
 
-from penstock.client.errors import ProtocolViolationError
+from penstock.client.errors import AnswerTooLargeError, ProtocolViolationError
 
 LENGTH_SIZE = 4
 MAX_FRAME_BYTES = 1 << 28  # a TLS alert or a line of HTTP, read as a length, is more than this
@@ -17,7 +17,7 @@ KEPT_BYTES = 4 << 20
 class FrameReader:
     """Says where the next bytes go (`room`), and which frames are whole then (`received`), without their lengths.
 
-    `ProtocolViolationError` when a length cannot be: after that the reader is of no more use.
+    `ProtocolViolationError` when a length cannot be, or is more than is taken: after that the reader is of no more use.
     """
 
     __slots__ = ("_begin", "_buffer", "_end", "_max_frame_bytes")
@@ -61,6 +61,8 @@ class FrameReader:
         if self._end - self._begin < LENGTH_SIZE:
             return LENGTH_SIZE
         length = int.from_bytes(self._buffer[self._begin : self._begin + LENGTH_SIZE], "big", signed=True)
-        if not 0 < length <= self._max_frame_bytes:
+        if not 0 < length <= MAX_FRAME_BYTES:
             raise ProtocolViolationError(f"a frame that claims {length} bytes")
+        if length > self._max_frame_bytes:
+            raise AnswerTooLargeError(f"an answer of {length} bytes, where {self._max_frame_bytes} are taken at most")
         return LENGTH_SIZE + length

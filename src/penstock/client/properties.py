@@ -11,7 +11,7 @@ from penstock.client.settings import ACKS_ALL, BY_DURATION, REBOOTSTRAP, ClientS
 from penstock.protocol.compression import Compression
 
 Settings = TypeVar("Settings", bound=ClientSettings)
-NO_PROPERTIES = ("now_ms", "random", "background", "partitioner_settings", "security")
+NO_PROPERTIES = ("max_answer_bytes", "now_ms", "random", "background", "partitioner_settings", "security")
 OF_PARTITIONER = "partitioner."
 CHOICES = {
     "auto_offset_reset": ("earliest", "latest", "none"),

@@ -7,6 +7,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from penstock.client.background import Background, BackgroundThread
+from penstock.client.frames import MAX_FRAME_BYTES
 from penstock.client.names import USE_ALL_DNS_IPS
 from penstock.client.security import PLAINTEXT, WITH_SASL, WITH_TLS, Security
 from penstock.protocol.compression import Compression
@@ -47,6 +48,8 @@ class ClientSettings(Value, kw_only=True):
     security_protocol: str = PLAINTEXT
     security: Security = fresh(Security)
     """What begins with `ssl.` and `sasl.`, for `security_protocol`."""
+    max_answer_bytes: int = MAX_FRAME_BYTES
+    """A longer answer ends its connection before it is received."""
     now_ms: Callable[[], int] = wall_clock_ms
     random: Random = fresh(SystemRandom)
 

@@ -15,12 +15,13 @@ from penstock.client.errors import UnusableSettingsError
 from penstock.client.log_offsets import list_offsets_that_can_be_had
 from penstock.client.properties import with_properties
 from penstock.client.settings import ConsumerSettings
-from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, TopicPartition
+from penstock.client.values import EARLIEST, LATEST, TopicPartition
 from penstock.console.errors import ConsoleError, bad_request
-from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
-from penstock.console.shown import shown
+from penstock.console.matching import Found, Matching, Wanted
+from penstock.console.query import MAX_ROWS
+from penstock.console.schemas import SchemaRegistry
+from penstock.console.shown import MOST_BYTES, shown
 from penstock.console.watched import WatchedCluster
-from penstock.protocol.value import Value
 
 MOST_READ: Final = 50_000
 """Records that one look reads,"""
@@ -31,8 +32,14 @@ LONGEST_S: Final = 10.0
 FETCH_BYTES: Final = 1_048_576
 POLL_MS: Final = 500
 POLLED: Final = 200
+QUIET: Final = 20
+"""So many times nothing may come: a large record takes its time."""
+QUIET_COMMITTED: Final = 2
+"""The same where what is left may be records of an open transaction, which nobody sees."""
 READING_AT_ONCE: Final = 4
 EXPORTED: Final = 100_000
+EXPORTED_CHARACTERS: Final = 1024 * 1024
+"""Of a value that a schema decodes; a longer one is exported as it is."""
 MOST_PARTITIONS: Final = 1_000
 """Of a topic that are looked at together."""
 
@@ -50,49 +57,15 @@ Positions = dict[TopicPartition, int]
 Kept = TypeVar("Kept")
 
 
-class Wanted(Value):
-    """What a query asks for. `place` is latest, earliest, offset or time, `at` the offset or the milliseconds."""
-
-    topic: str
-    partition: int | None
-    place: str
-    at: int
-    limit: int
-    key: bytes
-    words: bytes
-    committed: bool
-
-    def matches(self, record: ConsumedRecord) -> bool:
-        """`key` is a part of the key, `words` of the key, the value or a header, in any case of letters."""
-        if self.key and self.key not in (record.key or b"").lower():
-            return False
-        if not self.words:
-            return True
-        parts = [record.key, record.value]
-        parts += [part for name, value in record.headers for part in (name.encode(), value)]
-        return any(part is not None and self.words in part.lower() for part in parts)
-
-
-def wanted(query: Query, most: int = MAX_ROWS) -> Wanted:
-    return Wanted(
-        topic=needed(query, "topic"),
-        partition=number(query, "partition", 0, 2**31 - 1) if text(query, "partition") else None,
-        place=one_of(query, "place", "latest", "earliest", "offset", "time"),
-        at=number(query, "at", 0),
-        limit=number(query, "limit", 50, most),
-        key=text(query, "key").lower().encode(),
-        words=text(query, "q").lower().encode(),
-        committed=bool(number(query, "committed", 0)),
-    )
-
-
-def as_row(record: ConsumedRecord) -> dict[str, Any]:
+def as_row(found: Found) -> dict[str, Any]:
+    record = found.record
     return {
         "partition": record.partition,
         "offset": str(record.offset),
         "timestamp": str(record.timestamp_ms),
-        "key": shown(record.key),
-        "value": shown(record.value),
+        "key": found.key or shown(record.key),
+        "value": found.value or shown(record.value),
+        "problem": found.problem,
         "headers": [
             [name[:HEADER_BYTES], shown(value, HEADER_BYTES), len(name) > HEADER_BYTES]
             for name, value in record.headers[:MAX_HEADERS]
@@ -104,28 +77,36 @@ def as_row(record: ConsumedRecord) -> dict[str, Any]:
 class Records:
     """Reads with consumers of its own, a few at once."""
 
-    def __init__(self, watched: WatchedCluster, properties: Mapping[str, str]) -> None:
+    def __init__(self, watched: WatchedCluster, properties: Mapping[str, str], schemas: SchemaRegistry) -> None:
         self._watched = watched
         self._properties = properties
+        self._schemas = schemas
         self._reading = asyncio.Semaphore(READING_AT_ONCE)
 
     async def window(self, want: Wanted) -> dict[str, Any]:
         """The newest first where the end is asked for, else in the order of their times."""
-        async with self._reading, self._consumer(want) as consumer:
+        async with self._reading, self._matching(want) as matching, self._consumer(want) as consumer:
             begins, ends = await self._bounds(want)
             starts = await self._starts(want, begins, ends)
-            found, read, is_whole = await _found(consumer, want, starts, ends, as_row)
+            found, read, is_whole = await _found(consumer, want, starts, ends, matching, as_row)
         count = len((await self._watched.topic(want.topic)).partitions) if want.partition is None else 1
         is_whole = is_whole and count <= MOST_PARTITIONS
         found.sort(key=_when, reverse=want.place == "latest")
-        return {"records": [row for _, _, row in found[: want.limit]], "read": read, "whole": is_whole}
+        return {
+            "records": [row for _, _, row in found[: want.limit]],
+            "read": read,
+            "whole": is_whole,
+            "passed_over": matching.passed_over,
+            "why": matching.why,
+        }
 
-    async def one(self, topic: str, partition: int, offset: int) -> ConsumedRecord:
-        want = Wanted(topic, partition, "offset", offset, 1, b"", b"", False)
-        async with self._reading, self._consumer(want) as consumer:
+    async def one(self, topic: str, partition: int, offset: int, most: int) -> Found:
+        """With up to `most` characters of what a schema makes of it."""
+        want = Wanted(topic, partition, "offset", offset, 1, b"", b"", "", False)
+        async with self._reading, self._matching(want, most) as matching, self._consumer(want) as consumer:
             begins, ends = await self._bounds(want)
             starts = await self._starts(want, begins, ends)
-            found, _, _ = await _found(consumer, want, starts, ends, lambda record: record)
+            found, _, _ = await _found(consumer, want, starts, ends, matching, lambda one: one)
         if not found or found[0][1] != offset:
             raise ConsoleError(HTTPStatus.NOT_FOUND, f"{topic}-{partition} has no record at offset {offset}")
         return found[0][2]
@@ -135,24 +116,31 @@ class Records:
 
         What nobody takes is not read.
         """
-        async with self._consumer(want) as consumer:
+        async with self._matching(want) as matching, self._consumer(want) as consumer:
             _, ends = await self._bounds(want)
             await _assign(consumer, ends)
             yield []
             while True:
                 records = await consumer.poll(POLL_MS * 10, POLLED)
-                yield [as_row(record) for record in records if want.matches(record)]
+                yield [as_row(one) for one in await matching.of(records)]
 
-    async def export(self, want: Wanted) -> AsyncGenerator[list[ConsumedRecord]]:
+    async def export(self, want: Wanted) -> AsyncGenerator[list[Found]]:
         """From the place that is wanted to what is the end now, at most `limit` records."""
-        async with self._reading, self._consumer(want) as consumer:
+        async with (
+            self._reading,
+            self._matching(want, EXPORTED_CHARACTERS) as matching,
+            self._consumer(want) as consumer,
+        ):
             begins, ends = await self._bounds(want)
             count = 0
-            async for _, matching in _read(consumer, want, await self._starts(want, begins, ends), ends):
-                yield matching[: want.limit - count]
-                count += len(matching)
+            async for _, found in _read(consumer, matching, await self._starts(want, begins, ends), ends):
+                yield found[: want.limit - count]
+                count += len(found)
                 if count >= want.limit:
                     return
+
+    def _matching(self, want: Wanted, most: int = MOST_BYTES) -> Matching:
+        return Matching(want, self._schemas, most)
 
     @asynccontextmanager
     async def _consumer(self, want: Wanted) -> AsyncIterator[Consumer]:
@@ -196,7 +184,7 @@ class Records:
         if want.place == "time":
             found = await self._offsets(list(ends), want.at)
             return {one: found[one] if found.get(one, -1) >= 0 else end for one, end in ends.items()}
-        if want.words or want.key:
+        if want.is_search:
             each = max(MOST_READ // max(len(ends), 1), 1)
         else:  # any partition may have all of the last ones
             each = min(want.limit, max(LAST_READ // max(len(ends), 1), 2))
@@ -215,25 +203,30 @@ async def _assign(consumer: Consumer, positions: Mapping[TopicPartition, int]) -
 
 
 async def _read(
-    consumer: Consumer, want: Wanted, starts: Positions, ends: Positions
-) -> AsyncIterator[tuple[int, list[ConsumedRecord]]]:
+    consumer: Consumer, matching: Matching, starts: Positions, ends: Positions
+) -> AsyncIterator[tuple[int, list[Found]]]:
     """From `starts` to `ends`: how many records were read at a time, and those that match."""
     left = {one: start for one, start in starts.items() if start < ends[one]}
     await _assign(consumer, left)
-    while left:
+    quiet = 0
+    while left and quiet < (QUIET_COMMITTED if matching.is_committed else QUIET):
         records = await consumer.poll(POLL_MS, POLLED)
-        yield len(records), [one for one in records if one.offset < ends[one.topic_partition] and want.matches(one)]
-        if not records:  # what is left are records that nobody sees, as those of aborted transactions
-            return
+        yield len(records), await matching.of([one for one in records if one.offset < ends[one.topic_partition]])
         positions = consumer.positions()
         done = [one for one in left if one in positions and positions[one].offset >= ends[one]]
+        quiet = 0 if records or done else quiet + 1
         for one in done:
             del left[one]
         consumer.pause(done)
 
 
 async def _found(
-    consumer: Consumer, want: Wanted, starts: Positions, ends: Positions, kept: Callable[[ConsumedRecord], Kept]
+    consumer: Consumer,
+    want: Wanted,
+    starts: Positions,
+    ends: Positions,
+    matching: Matching,
+    kept: Callable[[Found], Kept],
 ) -> tuple[list[tuple[int, int, Kept]], int, bool]:
     """What is `kept` of each record that matches, after its time and its offset, how many records were read for it, and
     whether the limits let all be read that should be. Records themselves may be large, and are let go.
@@ -244,9 +237,9 @@ async def _found(
     found: list[tuple[int, int, Kept]] = []
     read = 0
     keeps_last = want.place == "latest"
-    async for count, matching in _read(consumer, want, starts, ends):
+    async for count, ones in _read(consumer, matching, starts, ends):
         read += count
-        found += [(one.timestamp_ms, one.offset, kept(one)) for one in matching]
+        found += [(one.record.timestamp_ms, one.record.offset, kept(one)) for one in ones]
         if keeps_last and len(found) > 2 * MAX_ROWS:
             found = sorted(found, key=_when)[-want.limit :]
         if not keeps_last and len(found) >= want.limit:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 from penstock.client.admin import Admin, ClusterDescription, LogDirDescription
@@ -14,7 +15,7 @@ from penstock.client.admin.partitions import Balance, Reassignment
 from penstock.client.admin.quorum import QuorumInfo
 from penstock.client.admin.share_groups import SharePosition
 from penstock.client.admin.storage_groups import StorageGroup
-from penstock.client.errors import ClientError, UnsupportedByBrokerError
+from penstock.client.errors import AnswerTooLargeError, ClientError, UnsupportedByBrokerError
 from penstock.client.metadata import TopicMetadata
 from penstock.client.settings import ClientSettings
 from penstock.client.values import LATEST, OffsetAndMetadata, TopicPartition
@@ -38,6 +39,10 @@ COUNTED: Final = {
     "bytes out": ("BrokerTopicMetrics", "BytesOutPerSec"),
 }
 """What is remembered of brokers, by the names of Kafka's metrics: counts, whose growth is the rate."""
+ALL_TOPICS_BYTES: Final = 10 * 1024 * 1024
+"""Of the answer that tells of all topics: some 200,000 partitions."""
+TOO_MANY: Final = "the cluster has more topics than are listed here; of each there is a page: #/topic?name=…"
+TOO_MANY_S: Final = 60.0
 REFUSALS: Final = (KafkaError, ClientError, TimeoutError)
 
 Lag = int
@@ -49,14 +54,19 @@ def count_name(what: str, node_id: int) -> str:
     return f"{what} of {node_id}"
 
 
+class TooManyTopicsError(ClientError):
+    """All topics of the cluster would take too much memory."""
+
+
 class WatchedCluster:
     def __init__(self, bootstrap_servers: str, settings: ClientSettings) -> None:
         """Connects at the first question."""
         self.bootstrap_servers = bootstrap_servers
         self.settings = settings
         self.admin = Admin(bootstrap_servers, settings)
-        self._of_all = Admin(bootstrap_servers, settings)
+        self._of_all = Admin(bootstrap_servers, settings.replace(max_answer_bytes=ALL_TOPICS_BYTES))
         """Asks for all topics: other questions need not wait behind a large answer on the same connection."""
+        self._too_many_until_s = -inf
         self.looks = Looks(time.monotonic)
         self.counts = Samples()
         """Of `COUNTED`, by `count_name`."""
@@ -113,7 +123,14 @@ class WatchedCluster:
         return await self.looks.soon("topics", self._topics)
 
     async def _topics(self) -> Mapping[str, TopicMetadata]:
-        return (await self._of_all.cluster.retrying(self._of_all.cluster.refresh)).topics
+        """A cluster that has too many for this process is not asked for them again at once."""
+        if time.monotonic() < self._too_many_until_s:
+            raise TooManyTopicsError(TOO_MANY)
+        try:
+            return (await self._of_all.cluster.retrying(self._of_all.cluster.refresh)).topics
+        except AnswerTooLargeError:
+            self._too_many_until_s = time.monotonic() + TOO_MANY_S
+            raise TooManyTopicsError(TOO_MANY) from None
 
     async def first_topics(self) -> tuple[Mapping[str, TopicMetadata], bool]:
         """All topics, or where they take long the first ones by their names; and whether that is all."""

@@ -8,8 +8,10 @@ import pytest
 
 from penstock.cli.main import COMMANDS, main
 from penstock.client.settings import ClientSettings
+from penstock.console.asked import Means
 from penstock.console.changes import CHANGES, Changes
 from penstock.console.errors import ConsoleError
+from penstock.console.schemas import SchemaRegistry
 from penstock.console.watched import WatchedCluster
 
 ASKED: dict[str, dict[str, Any]] = {
@@ -20,12 +22,36 @@ ASKED: dict[str, dict[str, Any]] = {
     "reset-offsets": {"group": "$HOME `x`", "topic": "clicks", "to": "time", "at": "1700000000000"},
     "delete-group": {"group": "reports"},
     "elect-leader": {"topic": "clicks", "partition": "2"},
+    "add-acl": {
+        "resource": "TOPIC",
+        "name": "it's; rm -rf /",
+        "pattern": "PREFIXED",
+        "principal": "User:$HOME",
+        "host": "*",
+        "operation": "DESCRIBE_CONFIGS",
+        "permission": "ALLOW",
+    },
+    "delete-acl": {
+        "resource": "CLUSTER",
+        "principal": "User:ada",
+        "host": "10.0.0.0/8",
+        "operation": "ALL",
+        "permission": "DENY",
+    },
+    "set-password": {"user": "$(reboot)", "password": "lovelace"},
+    "remove-user": {"user": "ada"},
+    "alter-quotas": {
+        "user": "<default>",
+        "client": "it's",
+        "quotas": {"producer_byte_rate": "1e7", "request_percentage": ""},
+    },
 }
 
 
 @pytest.fixture
 def changes() -> Changes:
-    return Changes(WatchedCluster("127.0.0.1:9", ClientSettings()), {})
+    schemas = SchemaRegistry("http://ada:secret@127.0.0.1:9")
+    return Changes(Means(WatchedCluster("127.0.0.1:9", ClientSettings()), {}, schemas))
 
 
 @pytest.mark.parametrize("action", CHANGES)
@@ -37,6 +63,32 @@ def test_the_command_line_takes_it(changes: Changes, action: str) -> None:
     command = main.get_command(click.Context(main), words[1])
     assert command is not None
     command.make_context(words[1], words[2:])  # UsageError for what it does not take
+
+
+def test_a_password_is_in_no_command_and_no_log(changes: Changes) -> None:
+    line = changes.preview({"action": "set-password", "user": "ada", "password": "lovelace"})["command"]
+    assert line.startswith("penstock users --set-password --user ada --mechanism SCRAM-SHA-512")
+    assert "lovelace" not in line
+
+
+def test_what_rules_and_quotas_become(changes: Changes) -> None:
+    line = changes.preview({"action": "add-acl", **ASKED["add-acl"]})["command"]
+    assert shlex.split(line)[1:12] == [
+        *("acls", "--add", "--allow-principal", "User:$HOME", "--allow-host", "*", "--operation", "DescribeConfigs"),
+        *("--topic", "it's; rm -rf /", "--resource-pattern-type"),
+    ]
+    line = changes.preview({"action": "alter-quotas", **ASKED["alter-quotas"]})["command"]
+    assert shlex.split(line)[1:12] == [
+        *("configs", "--alter", "--entity-type", "users", "--entity-default", "--entity-type", "clients"),
+        *("--entity-name", "it's", "--add-config", "producer_byte_rate=10000000"),
+    ]
+
+
+def test_a_record_by_a_schema_names_its_registry_without_the_password(changes: Changes) -> None:
+    asked = {"action": "produce", **ASKED["produce"], "value_schema": "clicks-value"}
+    line = changes.preview(asked)["command"]
+    assert "--schema-registry http://127.0.0.1:9 --value-schema clicks-value" in line
+    assert "secret" not in line
 
 
 def test_a_record_stands_in_the_line_as_it_is_read(changes: Changes) -> None:
@@ -65,6 +117,19 @@ async def test_what_destroys_wants_the_name_typed(changes: Changes, action: str)
         {"action": "reset-offsets", "group": "a", "topic": "b", "to": "offset", "at": "9" * 30},
         {"action": "elect-leader", "topic": "a", "partition": -1},
         {"action": "produce", "topic": "a", "value": "x", "headers": [1]},
+        {"action": "add-acl", **ASKED["add-acl"], "operation": "IDEMPOTENT_WRITE"},
+        {"action": "add-acl", **ASKED["add-acl"], "operation": "ANY"},
+        {"action": "add-acl", **ASKED["add-acl"], "pattern": "MATCH"},
+        {"action": "add-acl", **ASKED["add-acl"], "principal": "ada"},
+        {"action": "add-acl", **ASKED["add-acl"], "resource": ["TOPIC"]},
+        {"action": "set-password", "user": "ada"},
+        {"action": "set-password", "user": "ada", "password": "x", "mechanism": "PLAIN"},
+        {"action": "alter-quotas", "quotas": {"producer_byte_rate": "1"}},
+        {"action": "alter-quotas", "user": "a", "ip": "b", "quotas": {"producer_byte_rate": "1"}},
+        {"action": "alter-quotas", "user": "a", "quotas": {}},
+        {"action": "alter-quotas", "user": "a", "quotas": {"producer_byte_rate": "nan"}},
+        {"action": "alter-quotas", "user": "a", "quotas": {"producer_byte_rate": "-1"}},
+        {"action": "alter-quotas", "user": ["a"], "quotas": {"producer_byte_rate": "1"}},
     ],
 )
 def test_nonsense_is_refused_in_words(changes: Changes, asked: dict[str, Any]) -> None:

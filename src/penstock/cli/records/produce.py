@@ -4,9 +4,9 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -27,6 +27,9 @@ from penstock.cli.terminal.session import (
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata
+
+if TYPE_CHECKING:
+    from penstock.cli.records.by_schema import BySchema
 
 CHUNK_BYTES: Final = 65_536
 PROMPT: Final = "> "
@@ -82,6 +85,9 @@ def command(
     ),
     acks: str | None = option("0, 1 or all (default all).", "--request-required-acks"),
     numbers: dict[str, int | None] = NUMBER_OPTIONS,
+    schema_registry: str | None = option("The schema registry of the next two.", metavar="URL"),
+    key_schema: str | None = option("Keys are JSON, and are sent by this subject's latest schema.", metavar="SUBJECT"),
+    value_schema: str | None = option("The same for values: Avro, JSON Schema or Protobuf.", metavar="SUBJECT"),
     sync: bool = option("Wait for each record before the next is sent."),
     as_json: bool = JSON,
 ) -> None:
@@ -98,7 +104,8 @@ def command(
     )
     line_format = _line_format(reader_config, properties, reader_properties)
     servers = servers_from(bootstrap_server, of_file)
-    sent, failed = run(_produce(servers, settings, topic, line_format, sync))
+    by_schema = _by_schema(schema_registry, key_schema, value_schema)
+    sent, failed = run(_produce(servers, settings, topic, line_format, by_schema, sync))
     if as_json:
         print_json({"topic": topic, "sent": sent, "failed": failed})
     if failed:
@@ -119,10 +126,26 @@ def parse_pairs_as_they_are(texts: tuple[str, ...]) -> dict[str, str]:
     return {key.strip(): value for key, _, value in (text.partition("=") for text in texts)}
 
 
+def _by_schema(registry: str | None, key: str | None, value: str | None) -> "Callable[[], Awaitable[BySchema]] | None":
+    if not (key or value):
+        return None
+    if registry is None:
+        raise click.UsageError("--key-schema and --value-schema are subjects of a --schema-registry URL")
+    from penstock.cli.records.by_schema import BySchema
+
+    return lambda: BySchema.of(registry, key, value)
+
+
 async def _produce(
-    bootstrap_server: str, settings: ProducerSettings, topic: str, line_format: LineFormat, sync: bool
+    bootstrap_server: str,
+    settings: ProducerSettings,
+    topic: str,
+    line_format: LineFormat,
+    by_schema: "Callable[[], Awaitable[BySchema]] | None",
+    sync: bool,
 ) -> tuple[int, int]:
     sent = failed = 0
+    making = None if by_schema is None else await by_schema()
 
     def told(where: RecordMetadata | None, error: BaseException | None) -> None:
         nonlocal failed
@@ -138,6 +161,7 @@ async def _produce(
             async for line in _lines():
                 try:
                     record = line_format.parse(line)
+                    record = record if making is None else making.made(record)
                 except LineFormatError as error:
                     if line_format.ignore_error:
                         continue

@@ -3,7 +3,8 @@
 import { ask, html, openStream, place, post, render, session, useEffect, useState, useStreamState, to } from "./core.js";
 import { Overview, Broker } from "./cluster.js";
 import { Group, Groups } from "./groups.js";
-import { Connect, Moves, Security } from "./others.js";
+import { Connect, Moves, Schema, Schemas } from "./others.js";
+import { Security } from "./security.js";
 import { Said } from "./parts.js";
 import { Topic, Topics } from "./topics.js";
 
@@ -17,6 +18,8 @@ const PAGES = {
   moves: Moves,
   security: Security,
   connect: Connect,
+  schemas: Schemas,
+  schema: Schema,
 };
 const LINKS = [
   ["overview", "Overview", ["broker"]],
@@ -24,7 +27,8 @@ const LINKS = [
   ["groups", "Groups", ["group"]],
   ["moves", "Replicas", []],
   ["security", "Security", []],
-  ["connect", "Connect", []],
+  ["connect", "Connect", [], "has_worker"],
+  ["schemas", "Schemas", ["schema"], "has_registry"],
 ];
 
 const themes = ["system", "light", "dark"];
@@ -52,7 +56,7 @@ const Frame = () => {
     <aside>
       <a class="brand" href="#/"><img src="icon.svg" alt="" width="26" height="26" /><span>Penstock</span></a>
       <nav aria-label="Pages">
-        ${LINKS.filter(([page]) => page !== "connect" || session.has_worker).map(
+        ${LINKS.filter(([, , , needs]) => !needs || session[needs]).map(
           ([page, label, below]) =>
             html`<a key=${page} href=${to(page)} aria-current=${here.page === page || below.includes(here.page) ? "page" : undefined}>${label}</a>`,
         )}
@@ -62,6 +66,7 @@ const Frame = () => {
         ${session.read_only && html`<span class="state">read-only</span>`}
         <button class="quiet" onClick=${() => (setTheme(next), set(next))}>Colours: ${theme}</button>
         ${session.has_users && html`<button class="quiet" onClick=${() => post("/api/logout", {}).then(() => location.reload())}>Log out ${session.user}</button>`}
+        <a href="docs/">Documentation</a>
         <small>${session.version}</small>
       </div>
     </aside>

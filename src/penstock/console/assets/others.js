@@ -1,7 +1,7 @@
-// Where replicas go, who may do what, what connectors do.
+// Where replicas go, what connectors do, which schemas there are.
 
-import { bytes, count, html, pathOf, to, useEffect, useState, ask, useView } from "./core.js";
-import { Card, Change, Fault, Page, State, Table } from "./parts.js";
+import { ask, bytes, count, html, indented, pathOf, replace, to, useEffect, useState, useView } from "./core.js";
+import { Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 
 const topicOf = (row) => html`<a href=${to("topic", { name: row.topic })}>${row.topic}</a>`;
 
@@ -73,37 +73,6 @@ export const Moves = () => {
   <//>`;
 };
 
-const Listed = ({ title, part, columns, empty }) =>
-  html`<${Card} title=${title} note=${part.total ? count(part.total) : ""} wide>
-    ${part.problem ? html`<p class="empty">${part.problem}</p>` : html`<${Table} label=${title} empty=${empty} ...${{ columns, rows: part.rows }} />`}
-  <//>`;
-
-export const Security = () => {
-  const view = useView(pathOf("security"));
-  const it = view.data;
-  return html`<${Page} title="Security" about="Who may do what, who logs in, who may take how much. Passwords are not told.">
-    <${Fault} view=${view} />
-    ${it &&
-    html`<div class="cards">
-      <${Listed} title="Access rules" empty="There are no rules." ...${{ part: it.acls }} columns=${[
-        { id: "permission", label: "", cell: (row) => html`<${State} text=${row.permission} />` },
-        { id: "principal", label: "Who", cell: (row) => row.principal },
-        { id: "operation", label: "Does", cell: (row) => row.operation },
-        { id: "resource", label: "On", cell: (row) => `${row.resource.toLowerCase()} ${row.name}${row.pattern === "PREFIXED" ? "…" : ""}` },
-        { id: "host", label: "From", cell: (row) => row.host },
-      ]} />
-      <${Listed} title="Users" empty="No user logs in with a password." ...${{ part: it.users }} columns=${[
-        { id: "name", label: "User", cell: (row) => row.name },
-        { id: "mechanisms", label: "Mechanisms", cell: (row) => row.mechanisms.join(", ") },
-      ]} />
-      <${Listed} title="Quotas" empty="Nobody is limited." ...${{ part: it.quotas }} columns=${[
-        { id: "entity", label: "Whose", cell: (row) => Object.entries(row.entity).map(([kind, name]) => `${kind} ${name}`).join(", ") },
-        { id: "quotas", label: "Limits", cell: (row) => Object.entries(row.quotas).map(([key, value]) => `${key} ${value.toLocaleString("en")}`).join(", ") },
-      ]} />
-    </div>`}
-  <//>`;
-};
-
 const AGAIN_MS = 5000;
 
 export const Connect = () => {
@@ -134,5 +103,48 @@ export const Connect = () => {
       ]}
       ...${{ rows: view.data.connectors, rowKey: (row) => row.name }}
     />`}
+  <//>`;
+};
+
+const LIMIT = 100;
+
+// The registry is asked when a page is opened, and not again by itself.
+const useAsked = (path) => {
+  const [view, set] = useState({ loading: true });
+  useEffect(() => {
+    let over = false;
+    ask(path)
+      .then(({ document: data }) => !over && set({ data }))
+      .catch((error) => !over && set((before) => ({ data: before.data, error: error.message })));
+    return () => (over = true);
+  }, [path]);
+  return view;
+};
+
+export const Schemas = ({ query }) => {
+  const view = useAsked(pathOf("subjects", { q: query.q, from: query.from, limit: LIMIT }));
+  const it = view.data;
+  return html`<${Page} title="Schemas" about=${it?.registry || ""}>
+    <div class="filters"><${Search} label="Search subjects" ...${{ value: query.q }} onSearch=${(q) => replace("schemas", { q })} /></div>
+    <${Fault} view=${view} />
+    ${it &&
+    html`<${Table}
+        label="Subjects"
+        empty="No subject has such a name."
+        columns=${[{ id: "name", label: "Subject", cell: (name) => html`<a href=${to("schema", { name })}>${name}</a>` }]}
+        ...${{ rows: it.subjects, rowKey: (name) => name }}
+      />
+      <${Pager} from=${it.from} limit=${LIMIT} total=${it.total} onMove=${(from) => replace("schemas", { ...query, from })} />`}
+  <//>`;
+};
+
+export const Schema = ({ query }) => {
+  const view = useAsked(pathOf("subject", { name: query.name }));
+  const it = view.data;
+  return html`<${Page} title=${query.name || ""} about=${it ? `${it.kind}, version ${it.version} of ${it.versions.length}, id ${it.id}` : ""}>
+    <${Fault} view=${view} />
+    ${it &&
+    html`<pre class="data" tabindex="0" aria-label="Schema">${it.kind === "PROTOBUF" ? it.schema : indented(it.schema)}</pre>
+      ${it.references.length > 0 && html`<p class="quiet-text">It refers to ${it.references.join(", ")}</p>`}`}
   <//>`;
 };

@@ -82,6 +82,7 @@ export const Records = ({ topic, total, query }) => {
       <label>Partition<input inputmode="numeric" pattern="[0-9]*" size="6" placeholder=${total ? `all ${total}` : "all"} ...${{ value: want.partition }} onInput=${(event) => set({ partition: event.target.value })} /></label>
       <label>Key has<input size="12" ...${{ value: want.key || "" }} onInput=${(event) => set({ key: event.target.value })} /></label>
       <label>Text<input size="16" placeholder="in key, value, headers" ...${{ value: want.q || "" }} onInput=${(event) => set({ q: event.target.value })} /></label>
+      <label>Expression<input size="24" placeholder="value.click > \`10\`" title="JMESPath, of topic, partition, offset, timestamp, key, value, headers" autocomplete="off" spellcheck="false" ...${{ value: want.where || "" }} onInput=${(event) => set({ where: event.target.value })} /></label>
       <label>At most<select value=${want.limit} onChange=${(event) => set({ limit: event.target.value })}>${["20", "50", "100", "200", "500"].map((it) => html`<option key=${it} value=${it}>${it}</option>`)}</select></label>
       <label class="check"><input type="checkbox" checked=${!!want.committed} onChange=${(event) => set({ committed: event.target.checked })} /> committed only</label>
       <button class="main" disabled=${busy}>${busy ? "Reading…" : "Read"}</button>
@@ -91,7 +92,7 @@ export const Records = ({ topic, total, query }) => {
     ${problem && html`<p class="fault" role="alert">${problem}</p>`}
     ${live && html`<p class="quiet-text" role="status">${watches ? "Watching the end of the topic…" : "Going to the end…"}</p>`}
     ${found &&
-    html`<p class="quiet-text">${count(found.records.length)} records${found.read !== undefined ? `, ${count(found.read)} read` : ""}${found.whole === false ? ": the limit was reached, narrow the search by a partition, an offset or a moment" : ""}</p>
+    html`<p class="quiet-text">${count(found.records.length)} records${found.read !== undefined ? `, ${count(found.read)} read` : ""}${found.whole === false ? ": the limit was reached, narrow the search by a partition, an offset or a moment" : ""}${found.passed_over ? html`. <b>${count(found.passed_over)} could not be asked</b>: ${found.why}` : ""}</p>
       ${found.records.length === 0
         ? html`<p class="empty">No record is there, or none matches.</p>`
         : html`<ol class="recs" aria-label="Records">${found.records.map((it) => html`<${Row} key=${`${it.partition}-${it.offset}`} ...${{ topic, it }} />`)}</ol>`}`}`;
@@ -113,7 +114,7 @@ const Row = ({ topic, it }) => {
 };
 
 // Whether a form of texts has all of a record, so that the same one can be sent again.
-const isText = (part) => part.kind !== "hex" && !part.cut && !part.text.includes("\r");
+const isText = (part) => part.kind !== "hex" && !part.schema && !part.cut && !part.text.includes("\r");
 const isPlain = (it) =>
   [it.key, it.value].every((part) => part.kind === "null" || (part.size > 0 && isText(part))) &&
   it.headers_total === it.headers.length &&
@@ -132,6 +133,7 @@ const Whole = ({ topic, it }) => {
       <dt>Partition, offset</dt><dd>${it.partition}, ${it.offset}</dd>
       <dt>Time</dt><dd>${time(it.timestamp)} <small>${it.timestamp}</small></dd>
     </dl>
+    ${it.problem && html`<p class="quiet-text">By its schema it cannot be read: ${it.problem}</p>`}
     <${Part} title="Key" ...${{ part: it.key, where: { ...where, part: "key" } }} />
     <${Part} title="Value" ...${{ part: it.value, where }} />
     ${it.headers.length > 0 &&
@@ -162,7 +164,7 @@ const Part = ({ title, part, where }) => {
       .then(({ document }) => setWhole(document))
       .catch((error) => setProblem(error.message));
   return html`<h3>
-      ${title} <small>${bytes(part.size)}</small>
+      ${title} <small>${bytes(part.size)}${part.schema && `, ${part.schema_kind}, schema ${part.schema}`}</small>
       ${kinds.length > 1 && kinds.map((it) => html`<button key=${it} type="button" class="kind" aria-pressed=${it === kind ? "true" : "false"} onClick=${() => setAs(it)}>${it}</button>`)}
       <a class="kind" href=${pathOf("value", { ...where, as: "file" })} download>as a file</a>
     </h3>

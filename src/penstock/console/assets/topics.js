@@ -1,6 +1,6 @@
 // Topics, and one topic: partitions, records, readers, settings.
 
-import { bytes, count, html, pathOf, replace, to, useView } from "./core.js";
+import { bytes, count, html, pathOf, replace, session, to, useView } from "./core.js";
 import { Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 import { Configs } from "./cluster.js";
 import { Records } from "./records.js";
@@ -37,7 +37,7 @@ export const Topics = ({ query }) => {
     <div class="filters">
       <${Search} label="Search topics" ...${{ value: query.q }} onSearch=${(q) => go({ q })} />
       <label class="check"><input type="checkbox" checked=${!!query.internal} onChange=${(event) => go({ internal: event.target.checked ? 1 : undefined })} /> internal ones, too</label>
-      ${view.data && html`<span class="quiet-text" role="status">${view.data.total === null ? "the first topics; the others come in a moment" : `${count(view.data.total)} topics`}</span>`}
+      ${view.data && html`<span class="quiet-text" role="status">${view.data.total === null ? "the first topics; all of them come in a moment, unless they are too many" : `${count(view.data.total)} topics`}</span>`}
     </div>
     <${Fault} view=${view} />
     ${view.data &&
@@ -66,6 +66,7 @@ export const Topic = ({ query }) => {
       fields=${[
         { name: "key", label: "Key", optional: true, hint: "empty: none" },
         { name: "value", label: "Value", kind: "area", optional: true },
+        ...(session.has_registry ? [{ name: "value_schema", label: "Value by the latest schema of", optional: true, hint: `a subject, as ${name}-value: the value is JSON then` }] : []),
         { name: "headers", label: "Headers", kind: "area", pairs: true, optional: true, hint: "a line for each: name=value" },
       ]}
     />

@@ -10,12 +10,13 @@ import secrets
 import socket
 from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Final
 
 from aiohttp import web
 
 from penstock.console.errors import ConsoleError
+from penstock.console.serving.passwords import Passwords
+from penstock.console.serving.settings import LOCAL, is_address
 from penstock.protocol.secret import Secret
 
 COOKIE: Final = "penstock-console"
@@ -28,7 +29,6 @@ MAX_FAILURES_OF_ALL: Final = 100
 """or from all together,"""
 FAILURES_S: Final = 60.0
 """in so much time; then nobody there may try."""
-LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 ANYWHERE: Final = ("", "0.0.0.0", "::")
 NOBODY: Final = "anybody"
 HEADERS: Final = {
@@ -46,21 +46,26 @@ HEADERS: Final = {
 _HOST: Final = re.compile(r"(?:\[([^\]]*)\]|([^:@\[\]/]*))(?::\d*)?")
 
 
-def is_loopback(host: str) -> bool:
-    return host in LOCAL or (_is_address(host) and ip_address(host).is_loopback)
-
-
 class Guard:
     """`users` are names with passwords; empty where everybody may come. `now_s` is a clock that never goes back."""
 
     def __init__(
-        self, host: str, allowed_hosts: Collection[str], users: Mapping[str, Secret], now_s: Callable[[], float]
+        self,
+        host: str,
+        allowed_hosts: Collection[str],
+        users: Mapping[str, Secret],
+        now_s: Callable[[], float],
+        *,
+        schemes: Collection[str] = ("http", "https"),
     ) -> None:
+        """`schemes`: by which pages of our own come; a proxy may have another one than this listener."""
         own = {*LOCAL, host, *allowed_hosts} | ({socket.gethostname()} if host in ANYWHERE else set())
         self._hosts = {name.lower() for name in own - set(ANYWHERE)}
         self._hears_addresses = host in ANYWHERE
-        self._users = users
+        self._has_users = bool(users)
+        self._passwords = Passwords(users)
         self._now_s = now_s
+        self._schemes = schemes
         self._sessions: dict[str, tuple[str, float]] = {}
         self._failures: list[tuple[float, str]] = []
         """When, and from which address."""
@@ -74,7 +79,7 @@ class Guard:
                 HTTPStatus.MISDIRECTED_REQUEST, "this is another host's name: --allowed-host NAME would allow it"
             )
         origin = request.headers.get("Origin")
-        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        if origin is not None and origin not in [f"{scheme}://{host}" for scheme in self._schemes]:
             raise ConsoleError(
                 HTTPStatus.FORBIDDEN,
                 "pages of other origins may not ask; a proxy has to pass on the Host that it was asked for",
@@ -92,23 +97,24 @@ class Guard:
 
     def who(self, request: web.Request) -> str | None:
         """The user, `anybody` where there are none, None for one who has to log in first."""
-        if not self._users:
+        if not self._has_users:
             return NOBODY
         user, until_s = self._sessions.get(request.cookies.get(COOKIE, ""), (None, 0.0))
         return user if self._now_s() < until_s else None
 
-    def log_in(self, user: str, password: str, address: str) -> str:
+    async def log_in(self, user: str, password: str, address: str) -> str:
         """The cookie's value. ConsoleError 401, after the same work for a wrong password and a missing user."""
         now_s = self._now_s()
         self._failures = [(at, where) for at, where in self._failures if at > now_s - FAILURES_S]
         from_there = sum(where == address for _, where in self._failures)
         if from_there >= MAX_FAILURES or len(self._failures) >= MAX_FAILURES_OF_ALL:
             raise ConsoleError(HTTPStatus.TOO_MANY_REQUESTS, "too many log-ins have failed: wait a minute")
-        expected = self._users.get(user)
-        is_right = hmac.compare_digest((expected or Secret("")).text.encode(), password.encode())
-        if expected is None or not is_right:
-            self._failures.append((now_s, address))
+        attempt = now_s, address
+        self._failures.append(attempt)  # until it is known to be none: many at once count
+        if not await self._passwords.are_right(user, password):
             raise ConsoleError(HTTPStatus.UNAUTHORIZED, "user or password is wrong")
+        if attempt in self._failures:
+            self._failures.remove(attempt)
         self._sessions = {key: (name, at) for key, (name, at) in self._sessions.items() if at > now_s}
         while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
@@ -124,12 +130,4 @@ class Guard:
         if parts is None:
             return False
         name = (parts[1] or parts[2] or "").lower().rstrip(".")
-        return name in self._hosts or (self._hears_addresses and _is_address(name))
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+        return name in self._hosts or (self._hears_addresses and is_address(name))

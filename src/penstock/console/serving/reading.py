@@ -2,17 +2,17 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import web
 
-from penstock.client.values import ConsumedRecord
 from penstock.console.errors import ConsoleError
-from penstock.console.query import needed, number, one_of
-from penstock.console.records import EXPORTED, Records, wanted
+from penstock.console.matching import Found, wanted
+from penstock.console.query import MAX_ROWS, needed, number, one_of
+from penstock.console.records import EXPORTED, Records
 from penstock.console.serving.streaming import begin_events, event, write
 from penstock.console.shown import shown
 from penstock.console.watched import REFUSALS
@@ -33,11 +33,11 @@ class Reading:
         self._exports = 0
 
     async def window(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._records.window(wanted(request.query)))
+        return web.json_response(await self._records.window(wanted(request.query, MAX_ROWS)))
 
     async def tail(self, request: web.Request) -> web.StreamResponse:
         """Each event is a list of records; an empty one says that nothing came. Until the reader has logged out."""
-        want = wanted(request.query)
+        want = wanted(request.query, MAX_ROWS)
         if self.tails >= MAX_TAILS:
             raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_TAILS} pages watch records come: close some")
         self.tails += 1
@@ -63,7 +63,7 @@ class Reading:
         self._exports += 1
         try:
             async with aclosing(self._records.export(want)) as parts:
-                nothing: list[ConsumedRecord] = []
+                nothing: list[Found] = []
                 first = await anext(parts, nothing)
                 response = web.StreamResponse(headers=_file(f"{want.topic}.jsonl", "application/x-ndjson"))
                 await response.prepare(request)
@@ -80,10 +80,11 @@ class Reading:
         """`part` is value or key; `as` is json, to show up to 1 MiB, or file."""
         query = request.query
         topic, offset = needed(query, "topic"), number(query, "offset", 0)
-        record = await self._records.one(topic, number(query, "partition", 0, 2**31 - 1), offset)
-        data = record.key if one_of(query, "part", "value", "key") == "key" else record.value
+        found = await self._records.one(topic, number(query, "partition", 0, 2**31 - 1), offset, WHOLE_BYTES)
+        record, is_key = found.record, one_of(query, "part", "value", "key") == "key"
+        data = record.key if is_key else record.value
         if one_of(query, "as", "json", "file") == "json":
-            return web.json_response(shown(data, WHOLE_BYTES))
+            return web.json_response((found.key if is_key else found.value) or shown(data, WHOLE_BYTES))
         name = f"{topic}-{record.partition}-{record.offset}.bin"
         response = web.StreamResponse(headers=_file(name, "application/octet-stream"))
         response.content_length = len(data or b"")
@@ -100,13 +101,13 @@ def _broken_where_it_fails(request: web.Request) -> Iterator[None]:
     """An answer that has begun cannot say what went wrong: its connection breaks, so that nobody takes it for whole."""
     try:
         yield
-    except (*REFUSALS, ConnectionError) as error:
+    except (*REFUSALS, ConsoleError, ConnectionError) as error:
         if request.transport is not None:
             request.transport.abort()
         raise ConnectionResetError(str(error)) from error
 
 
-async def _write_lines(response: web.StreamResponse, records: Sequence[ConsumedRecord]) -> None:
+async def _write_lines(response: web.StreamResponse, records: Sequence[Found]) -> None:
     if records:
         await write(response, b"".join(map(_line, records)))
 
@@ -116,16 +117,21 @@ def _file(name: str, kind: str) -> dict[str, str]:
     return {"Content-Type": kind, "Content-Disposition": f'attachment; filename="{plain}"'}
 
 
-def _line(record: ConsumedRecord) -> bytes:
+def _line(found: Found) -> bytes:
+    record = found.record
     row: dict[str, Any] = {
         "partition": record.partition,
         "offset": str(record.offset),
         "timestamp": str(record.timestamp_ms),
-        "key": _exported(record.key),
-        "value": _exported(record.value),
+        "key": _decoded(found.key) or _exported(record.key),
+        "value": _decoded(found.value) or _exported(record.value),
         "headers": [[name, _exported(value)] for name, value in record.headers],
     }
     return json.dumps(row).encode() + b"\n"
+
+
+def _decoded(part: Mapping[str, Any] | None) -> str | None:
+    return None if part is None or part["cut"] else str(part["text"])
 
 
 def _exported(data: bytes | None) -> str | dict[str, str] | None:

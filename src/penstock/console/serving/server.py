@@ -15,9 +15,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from penstock import __version__
+from penstock.console.asked import Means
 from penstock.console.changes import MOST_TOLD, Changes, tell
 from penstock.console.errors import ConsoleError, bad_request
 from penstock.console.records import Records
+from penstock.console.schemas import SchemaRegistry
 from penstock.console.serving.assets import INDEX, read_assets
 from penstock.console.serving.connections import Connection, OneTooMany
 from penstock.console.serving.guard import ANYWHERE, COOKIE, HEADERS, SESSION_S, Guard
@@ -25,10 +27,13 @@ from penstock.console.serving.live import Live
 from penstock.console.serving.reading import Reading
 from penstock.console.serving.sampling import UNWATCHED_S, keep_sampling
 from penstock.console.serving.settings import ConsoleSettings, NotServedError
+from penstock.console.serving.site import Site
 from penstock.console.serving.streaming import STUCK_S, send_events
+from penstock.console.serving.tls import HANDSHAKE_S, tls_of
 from penstock.console.views.cluster import broker, overview, quorum
 from penstock.console.views.connect import ConnectWorker
 from penstock.console.views.groups import group, groups
+from penstock.console.views.registry import subject, subjects
 from penstock.console.views.replicas import leaders, moves, storage_groups
 from penstock.console.views.security import security
 from penstock.console.views.topics import consumers, topic, topic_configs, topics
@@ -72,18 +77,23 @@ class ConsoleServer:
         self.url = ""
         self._settings = settings
         self._watched = WatchedCluster(settings.bootstrap_servers, settings.client)
-        self._guard = Guard(settings.host, settings.allowed_hosts, settings.users, time.monotonic)
+        self._is_tls = settings.is_tls
+        schemes = ("https",) if self._is_tls else ("http", "https")
+        self._guard = Guard(settings.host, settings.allowed_hosts, settings.users, time.monotonic, schemes=schemes)
+        self._schemas = SchemaRegistry(settings.schema_registry)
         self._live = Live(self._watched, VIEWS)
-        self._changes = Changes(self._watched, settings.properties)
-        self._reading = Reading(Records(self._watched, settings.properties), self._is_in)
+        self._changes = Changes(Means(self._watched, settings.properties, self._schemas))
+        self._reading = Reading(Records(self._watched, settings.properties, self._schemas), self._is_in)
         self._connect = ConnectWorker(settings.worker)
         self._assets = read_assets()
+        self._site = Site(settings.site, __version__)
         self._sample_s = sample_s
         self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
 
     async def __aenter__(self) -> "ConsoleServer":
+        tls = tls_of(self._settings)
         app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._answer])
         app.on_response_prepare.append(_protect)
         app.router.add_routes(self._routes())
@@ -101,7 +111,12 @@ class ConsoleServer:
         host, port = self._settings.host, self._settings.port
         try:
             self._listening = await asyncio.get_running_loop().create_server(
-                self._connection, host, port, backlog=BACKLOG
+                self._connection,
+                host,
+                port,
+                backlog=BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
             )
         except OSError as error:
             await self._runner.cleanup()
@@ -109,7 +124,7 @@ class ConsoleServer:
             raise NotServedError(f"cannot listen on {host}:{port} ({why}): --listen HOST:PORT takes another") from None
         address = self._listening.sockets[0].getsockname()
         name = "127.0.0.1" if host in ANYWHERE else f"[{host}]" if ":" in host else host
-        self.url = f"http://{name}:{address[1]}"
+        self.url = f"{'http' if tls is None else 'https'}://{name}:{address[1]}"
         self._tasks = [
             asyncio.create_task(self._live.run(), name="live views"),
             asyncio.create_task(keep_sampling(self._watched, self._live, self._sample_s), name="samples"),
@@ -124,6 +139,7 @@ class ConsoleServer:
             self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        self._schemas.close()
         await self._watched.close()
 
     def _connection(self) -> asyncio.Protocol:
@@ -139,11 +155,15 @@ class ConsoleServer:
             "/api/session": self._session,
             "/api/events": self._events,
             "/api/connect": self._connectors,
+            "/api/subjects": self._subjects,
+            "/api/subject": self._subject,
             "/api/records": self._reading.window,
             "/api/tail": self._reading.tail,
             "/api/export": self._reading.export,
             "/api/value": self._reading.value,
             "/api/{view}": self._view,
+            "/docs": self._site.front,
+            "/docs/{name:.*}": self._site.page,
             "/{asset}": self._asset,
         }
         posts: dict[str, Handler] = {
@@ -203,6 +223,7 @@ class ConsoleServer:
                 "read_only": self._settings.read_only,
                 "bootstrap_servers": self._settings.bootstrap_servers if who is not None else None,
                 "has_worker": self._settings.worker is not None,
+                "has_registry": self._schemas.is_there,
             }
         )
 
@@ -220,6 +241,12 @@ class ConsoleServer:
     async def _connectors(self, _: web.Request) -> web.Response:
         return _json(await self._connect.connectors())
 
+    async def _subjects(self, request: web.Request) -> web.Response:
+        return _json(await subjects(self._schemas, request.query))
+
+    async def _subject(self, request: web.Request) -> web.Response:
+        return _json(await subject(self._schemas, request.query))
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
         stream = self._live.open()
         try:
@@ -235,7 +262,7 @@ class ConsoleServer:
         answer = _json({"user": user})
         outcome = "failed"
         try:
-            cookie = self._guard.log_in(user, password, request.remote or "")
+            cookie = await self._guard.log_in(user, password, request.remote or "")
             outcome = "done"
         finally:
             tell(f"{user[:MOST_TOLD]} from {request.remote}", outcome, {"action": "log-in"})
@@ -245,7 +272,7 @@ class ConsoleServer:
             cookie,
             httponly=True,
             samesite="Strict",
-            secure=request.headers.get("Origin", "").startswith("https:"),  # by way of a proxy
+            secure=self._is_tls or request.headers.get("Origin", "").startswith("https:"),  # by way of a proxy
             max_age=int(SESSION_S),
             path="/",
         )
@@ -271,7 +298,8 @@ class ConsoleServer:
 
 
 async def _protect(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
     if request.path.startswith("/api/"):
         response.headers.setdefault("Cache-Control", "no-store")
 

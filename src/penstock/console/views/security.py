@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.client.errors import UnsupportedByBrokerError
 from penstock.console.query import MAX_ROWS, Query
+from penstock.console.security_changes import CHOICES
 from penstock.console.watched import WatchedCluster
 from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
 from penstock.protocol.errors import KafkaError
@@ -16,6 +17,7 @@ async def security(watched: WatchedCluster, _: Query) -> dict[str, Any]:
         "acls": await _part(watched, "acls", lambda: _acls(watched)),
         "users": await _part(watched, "users", lambda: _users(watched)),
         "quotas": await _part(watched, "quotas", lambda: _quotas(watched)),
+        "choices": CHOICES,
     }
 
 

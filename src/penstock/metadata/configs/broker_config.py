@@ -22,7 +22,13 @@ from penstock.metadata.configs.broker_rules import (
 from penstock.metadata.configs.definitions import ConfigValue, parse_value
 from penstock.metadata.configs.effective import ConfigSource, Layers, broker_text, listener_texts
 from penstock.metadata.configs.listener_keys import parse_listener_key, parse_listener_value
-from penstock.metadata.configs.listeners import WITH_SASL, WITH_TLS, parse_metrics_listener, parse_otlp_endpoint
+from penstock.metadata.configs.listeners import (
+    WITH_SASL,
+    WITH_TLS,
+    parse_metrics_listener,
+    parse_otlp_endpoint,
+    parse_otlp_headers,
+)
 from penstock.metadata.configs.pairs import ADDRESS_LIMITS_KEY, parse_address_limits
 from penstock.metadata.configs.protection import (
     AUTHORIZED,
@@ -91,6 +97,7 @@ class BrokerConfig(BrokerSettings, Addresses):
         check_early_listeners(self.early_listeners, self.listener_names, self.controller_listener_names)
         self.metrics_address = parse_metrics_listener(self.penstock_metrics_listener)
         self.otlp_endpoint = parse_otlp_endpoint(self.penstock_otlp_endpoint)
+        parse_otlp_headers(self.otlp_endpoint, self.penstock_otlp_headers)
         parse_super_users(self.super_users)
 
     @classmethod

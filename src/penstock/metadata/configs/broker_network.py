@@ -151,6 +151,9 @@ penstock.metrics.max.topics int 1000 1.. fixed medium
 penstock.otlp.endpoint string null * fixed medium
     | Where this node pushes its figures by OpenTelemetry's protocol over HTTP, such as http://collector:4318; off
     | without it. A key of Penstock's own.
+penstock.otlp.headers password null * fixed medium
+    | Headers of those requests, as a collector's log-in needs them: name=value, with commas between several, in the
+    | form of OTEL_EXPORTER_OTLP_HEADERS. A key of Penstock's own.
 penstock.otlp.interval.ms long 60000 1000.. fixed low
     | How often it does that; less often while it fails. A key of Penstock's own.
 metric.reporters list org.apache.kafka.common.metrics.JmxReporter * cluster low | Classes that report metrics.

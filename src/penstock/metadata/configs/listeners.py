@@ -1,11 +1,13 @@
 """Listeners as configuration files write them: `name://host:port` with commas between, and what Kafka asks of them."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.protocol.address import Address, listening_address
-from penstock.protocol.value import Value
+from penstock.protocol.value import HIDDEN, Value
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WITH_TLS = ("SSL", "SASL_SSL")
@@ -14,6 +16,10 @@ FORM = "name://host:port, with commas between several"
 
 METRICS_KEY: Final = "penstock.metrics.listener"
 OTLP_KEY: Final = "penstock.otlp.endpoint"
+OTLP_HEADERS_KEY: Final = "penstock.otlp.headers"
+OUR_HEADERS: Final = ("host", "content-type", "content-encoding", "content-length", "transfer-encoding", "connection")
+"""Which a request has anyway."""
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 METRICS_LISTENER: Final = "METRICS"
 """Its name among the listeners that a node binds; clients never hear it."""
 LOOPBACK: Final = "127.0.0.1"
@@ -96,3 +102,22 @@ def parse_otlp_endpoint(text: str | None) -> str | None:
     if scheme not in ("http", "https") or not separator or not rest.partition("/")[0]:
         raise ConfigError(OTLP_KEY, text, "http://host:port or https://host:port; a path, if it is not /v1/metrics")
     return text.strip()
+
+
+def parse_otlp_headers(endpoint: str | None, text: str | None) -> dict[str, str]:
+    """By name. Raises ConfigError without the values: they are secret, and go to no other machine in the clear."""
+    headers: dict[str, str] = {}
+    for pair in (text or "").split(","):
+        name, separator, value = (part.strip() for part in pair.partition("="))
+        value = unquote(value)
+        if not pair.strip():
+            continue
+        is_plain = value.isascii() and value.isprintable()
+        if not separator or not _HEADER.fullmatch(name) or not is_plain or name.lower() in OUR_HEADERS:
+            raise ConfigError(OTLP_HEADERS_KEY, HIDDEN, "name=value, with commas between several; %2C is a comma")
+        headers[name] = value
+    parts = urlsplit(endpoint or "https:")
+    if headers and parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        allowed = f"{OTLP_KEY}=https://…, or one on this machine: they would pass in the clear"
+        raise ConfigError(OTLP_HEADERS_KEY, HIDDEN, allowed)
+    return headers

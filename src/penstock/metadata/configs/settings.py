@@ -20,6 +20,7 @@ class BrokerSettings:
     penstock_metrics_listener: str | None
     penstock_metrics_max_topics: int
     penstock_otlp_endpoint: str | None
+    penstock_otlp_headers: str | None
     penstock_otlp_interval_ms: int
     queued_max_request_bytes: int
     quota_window_size_seconds: int

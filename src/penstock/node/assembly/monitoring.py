@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock import __version__
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.listeners import PARTITIONS_LEVEL
+from penstock.metadata.configs.listeners import PARTITIONS_LEVEL, parse_otlp_headers
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Gauge, Group, Histogram, Labels, Metric, Registry
@@ -81,7 +81,9 @@ class Monitoring:
             return None
         from penstock.node.monitoring.push import Pushing
 
-        pushing = Pushing(config.otlp_endpoint, config.penstock_otlp_interval_ms, partial(self._requests, now_ns))
+        requests = partial(self._requests, now_ns)
+        headers = parse_otlp_headers(config.otlp_endpoint, config.penstock_otlp_headers)
+        pushing = Pushing(config.otlp_endpoint, headers, config.penstock_otlp_interval_ms, requests)
         pushing.register(self._registry)
         return pushing
 

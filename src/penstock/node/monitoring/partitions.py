@@ -1,7 +1,7 @@
 """The partitions that a broker holds, as a page tells them: looked at once for each page, in steps.
 
-Kafka has ten gauges for each partition. Here those that are not well are told, and the rest by topic, unless
-`penstock.metrics.level` is `partitions`.
+Kafka has ten gauges for each partition. Here those that are not well are told, and the rest by topic. Where
+`penstock.metrics.level` is `partitions`, each is told with what is its own when all is well: its ends and its size.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from penstock.node.metrics.registry import Gauge, Group, Labels, Registry
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.slices import Pace, Steps
-from penstock.replication.partition_leader import PartitionLeader
 
 LOOKED_AT: Final = 300
 """Partitions in one step: half a millisecond."""
 MOST_UNWELL: Final = 1000
-"""So many partitions are named of each trouble; the gauges of the broker count all."""
+"""So many partitions are named of each trouble, unless each is told; the gauges of the broker count all."""
 
 Where = tuple[str | int, ...]
 OF_A_PARTITION: Final = ("topic", "partition")
@@ -35,7 +34,10 @@ OF_LED: Final = (
     ("kafka_topic_partition_leader_is_preferred", "whether the first of the replicas leads"),
     ("kafka_topic_partition_under_replicated_partition", "whether replicas are not in sync"),
 )
-"""As kafka_exporter calls it; sums over a topic, unless each partition is told."""
+"""As kafka_exporter calls it: sums over a topic,"""
+OF_EACH: Final = ("kafka_topic_partition_current_offset", "kafka_topic_partition_oldest_offset")
+"""but for these where each partition is told."""
+Ends = tuple[int, int]
 
 
 class PartitionSurvey:
@@ -53,8 +55,8 @@ class PartitionSurvey:
         self.sizes: dict[Labels, int] = {}
         self.sums: dict[Labels, list[int]] = {}
         """Of what is led here, the numbers of `OF_LED`."""
-        self._leaders: list[tuple[Where, PartitionLeader]] = []
-        """Where each is told; what is told goes through no others, however many there are."""
+        self._ends: dict[Where, Ends] = {}
+        """Where each is told: of what is led here, the numbers of `OF_EACH`."""
 
     def steps(self) -> Steps[None]:
         self._begin()
@@ -75,7 +77,7 @@ class PartitionSurvey:
         self.led += count
         self._untouched += count
         known = self._broker.image.topics_by_id.get(topic_id)
-        if known is not None and not self._tells_each:
+        if known is not None:
             place = (known.name if self._names(known.name) else OTHER,)
             self._add(place, (count, 0, 0, count, count, count, 0))
 
@@ -86,17 +88,18 @@ class PartitionSurvey:
     def _look_at(self, partition: Partition) -> None:
         leader, log, where = partition.leader, partition.log, (partition.topic, partition.index)
         topic = (partition.topic if self._names(partition.topic) else OTHER,)
-        place: Labels = where if self._tells_each else topic
         if log.is_loaded:
+            place: Labels = where if self._tells_each else topic
             self.sizes[place] = self.sizes.get(place, 0) + log.size_bytes
         if leader is None:
             return
         self.led += 1
-        if self._tells_each:
-            self._leaders.append((where, leader))
         in_sync, needed, replicas = len(leader.isr), leader.needed_replicas, len(leader.replicas)
         first, is_preferred = partition.log_start_offset if log.has_known_ends else 0, leader.is_preferred
-        self._add(place, (1, partition.high_watermark, first, replicas, in_sync, is_preferred, in_sync < replicas))
+        end = partition.high_watermark
+        self._add(topic, (1, end, first, replicas, in_sync, is_preferred, in_sync < replicas))
+        if self._tells_each:
+            self._ends[where] = end, first
         if in_sync < replicas:
             self.under_replicated += 1
             self._note("UnderReplicated", where)
@@ -113,7 +116,7 @@ class PartitionSurvey:
 
     def _note(self, trouble: str, where: Where) -> None:
         found = self.unwell[trouble]
-        if len(found) < MOST_UNWELL:
+        if len(found) < MOST_UNWELL or self._tells_each:
             found.append(where)
 
     @property
@@ -131,13 +134,12 @@ class PartitionSurvey:
             gauge("AtMinIsrPartitionCount", "Led here, just enough in sync for acks=all", lambda: self.at_min),
             gauge("ReassigningPartitions", "Led here, replicas on the move", lambda: self.moving),
         )
-        for trouble, found in (
-            ("UnderReplicated", _is_under),
-            ("UnderMinIsr", _is_under_min),
-            ("AtMinIsr", _is_at_min),
-        ):
-            read = partial(self._each, found) if self._tells_each else partial(self._unwell, trouble)
-            registry.add(Gauge(Group.PARTITIONS, trouble, "1 where that is so", read, labels=OF_A_PARTITION))
+        registry.add(
+            *(
+                Gauge(Group.PARTITIONS, trouble, "1 where so", partial(self._unwell, trouble), labels=OF_A_PARTITION)
+                for trouble in self.unwell
+            )
+        )
         self._register_logs(registry)
 
     def _register_logs(self, registry: Registry) -> None:
@@ -146,11 +148,14 @@ class PartitionSurvey:
             Gauge(
                 Group.LOG, "Size", "Bytes of logs that were read in", lambda: iter(self.sizes.items()), labels=labels
             ),
-            *(
-                Gauge(Group.PLAIN, name, f"Of what is led here: {what}", partial(self._sums, which), labels=labels)
-                for which, (name, what) in enumerate(OF_LED)
-            ),
+            *(self._of_led(which, name, f"Of what is led here: {what}") for which, (name, what) in enumerate(OF_LED)),
         )
+
+    def _of_led(self, which: int, name: str, about: str) -> Gauge:
+        if self._tells_each and name in OF_EACH:
+            each = partial(self._each, OF_EACH.index(name))
+            return Gauge(Group.PLAIN, name, about, each, labels=OF_A_PARTITION)
+        return Gauge(Group.PLAIN, name, about, partial(self._sums, which), labels=("topic",))
 
     def _sums(self, which: int) -> Iterator[tuple[Labels, int]]:
         return ((place, sums[which]) for place, sums in self.sums.items())
@@ -158,17 +163,5 @@ class PartitionSurvey:
     def _unwell(self, trouble: str) -> Iterator[tuple[Labels, int]]:
         return ((where, 1) for where in self.unwell[trouble])
 
-    def _each(self, is_so: Callable[[PartitionLeader], bool]) -> Iterator[tuple[Labels, int]]:
-        return ((where, int(is_so(leader))) for where, leader in self._leaders)
-
-
-def _is_under(leader: PartitionLeader) -> bool:
-    return len(leader.isr) < len(leader.replicas)
-
-
-def _is_under_min(leader: PartitionLeader) -> bool:
-    return len(leader.isr) < leader.needed_replicas
-
-
-def _is_at_min(leader: PartitionLeader) -> bool:
-    return len(leader.isr) == leader.needed_replicas
+    def _each(self, which: int) -> Iterator[tuple[Labels, int]]:
+        return ((where, ends[which]) for where, ends in self._ends.items())

@@ -15,7 +15,7 @@ import gzip
 import http.client
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -29,6 +29,11 @@ LONGEST_MS: Final = 600_000
 PATH: Final = "/v1/metrics"
 HEADERS: Final = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "User-Agent": "penstock"}
 LEVEL: Final = 1
+CURES: Final[dict[int, str]] = {
+    HTTPStatus.NOT_FOUND: "; is its path right?",
+    HTTPStatus.UNAUTHORIZED: "; is the log-in in penstock.otlp.headers right?",
+    HTTPStatus.FORBIDDEN: "; is the log-in in penstock.otlp.headers right?",
+}
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +47,18 @@ class RefusedError(Exception):
 
 
 class Pushing:
-    """`make` gives the requests of one push."""
+    """`make` gives the requests of one push, which have these `headers` besides their own."""
 
-    def __init__(self, endpoint: str, interval_ms: int, make: Callable[[], Awaitable[Sequence[bytes]]]) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        headers: Mapping[str, str],
+        interval_ms: int,
+        make: Callable[[], Awaitable[Sequence[bytes]]],
+    ) -> None:
         self.pushes = self.failures = 0
         self._endpoint = endpoint
+        self._headers = {**headers, **HEADERS}
         self._interval_ms = interval_ms
         self._make = make
         self._tasks = Tasks()
@@ -77,7 +89,7 @@ class Pushing:
         loop = asyncio.get_running_loop()
         try:
             for request in requests:
-                await loop.run_in_executor(None, send, self._endpoint, request)
+                await loop.run_in_executor(None, send, self._endpoint, self._headers, request)
         except RefusedError as refused:
             return self._has_failed(refused)
         if self._in_a_row:
@@ -94,7 +106,7 @@ class Pushing:
         return min(max(later_ms, refused.retry_after_ms), longest_ms)
 
 
-def send(endpoint: str, request: bytes) -> None:
+def send(endpoint: str, headers: Mapping[str, str], request: bytes) -> None:
     """For a thread. Raises RefusedError."""
     parts = urlsplit(endpoint)
     host, path = parts.hostname or "", parts.path if parts.path not in ("", "/") else PATH
@@ -106,7 +118,7 @@ def send(endpoint: str, request: bytes) -> None:
     else:
         connection = http.client.HTTPConnection(host, parts.port, timeout=PATIENCE_S)
     try:
-        connection.request("POST", path, gzip.compress(request, LEVEL), HEADERS)
+        connection.request("POST", path, gzip.compress(request, LEVEL), headers)
         answer = connection.getresponse()
         status, after = answer.status, answer.headers.get("Retry-After", "")
     except (OSError, http.client.HTTPException) as error:
@@ -114,5 +126,5 @@ def send(endpoint: str, request: bytes) -> None:
     finally:
         connection.close()
     if status != HTTPStatus.OK:
-        cure = "; is its path right?" if status == HTTPStatus.NOT_FOUND else ""
-        raise RefusedError(f"it answers {status}{cure}", int(after) * 1000 if after.isdecimal() else 0)
+        after_ms = int(after[:9]) * 1000 if after.isdecimal() else 0
+        raise RefusedError(f"it answers {status}{CURES.get(status, '')}", after_ms)

@@ -42,24 +42,25 @@ WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
 
 
-def stream_of(session: SparkSession, shared_fetches: str | None = None) -> Raw:
-    """Within `named_sources`."""
+def stream_of(session: SparkSession, shared_fetches: str | None = None, *, has_names: bool = True) -> Raw:
+    """Within `named_sources`, unless the sources are to have no names."""
     shared = {} if shared_fetches is None else {"sharedFetches": shared_fetches}
 
     def read(name: str, source: SourceSpec) -> DataFrame:
         options = {**shared, **with_default_isolation(source.options)} if source.format == PENSTOCK else source.options
-        return session.readStream.format(source.format).name(name).options(**options).load()
+        reader = session.readStream.format(source.format)
+        return (reader.name(name) if has_names else reader).options(**options).load()
 
     return read
 
 
 @contextmanager
-def named_sources(session: SparkSession) -> Iterator[None]:
+def named_sources(session: SparkSession, *, has_names: bool = True) -> Iterator[None]:
     """What is made and started meanwhile keeps offsets by the names of sources: without names Spark counts them, and a
     source that is added takes the offsets of another one.
     """
     before = str(session.conf.get(SOURCE_EVOLUTION))
-    session.conf.set(SOURCE_EVOLUTION, "true")
+    session.conf.set(SOURCE_EVOLUTION, str(has_names).lower())
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schem
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.running.sink_query import SinkQuery
-from penstock.pipeline.running.stored import check_partitions
+from penstock.pipeline.running.stored import check_partitions, sources_have_names
 from penstock.pipeline.running.topic_sinks import check_target
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec
@@ -74,8 +74,10 @@ def run_pipeline(
             check_partitions(session, spec)
             spec = with_pinned_schemas(spec, TextFiles(session), deployed_ms)
             stack.enter_context(closing(feed.added_to(session)))
-            with _shared_fetches(session, spec) as shared, named_sources(session):
-                for sink, frame in frames_of_sinks(session, spec, stream_of(session, shared), registers=True):
+            has_names = sources_have_names(session, spec)
+            with _shared_fetches(session, spec) as shared, named_sources(session, has_names=has_names):
+                streams = stream_of(session, shared, has_names=has_names)
+                for sink, frame in frames_of_sinks(session, spec, streams, registers=True):
                     check_reads(frame)
                     if sink.format == PENSTOCK and is_here(session):  # elsewhere the first rows tell
                         check_target(sink)

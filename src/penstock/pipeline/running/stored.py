@@ -31,6 +31,10 @@ class StateStore(Value):
     keys: int
 
 
+UNNAMED: Final = "v1"
+"""With this begin the offsets of sources without names; it is Spark's."""
+
+
 class StoredQuery:
     """The checkpoint of one sink."""
 
@@ -84,6 +88,11 @@ class StoredQuery:
         """The next batch begins there, of the sources with these names."""
         self.check_whole()
         version, metadata, *sources = self._lines()
+        if version == UNNAMED:
+            raise PipelineError(
+                f"The checkpoint {self.place} is of an earlier release, which gave sources no names: nobody can say "
+                "which offsets to move. Give the sink another checkpoint, and begin its sources where they are wanted."
+            )
         moved = dict(line.split(":", 1) for line in sources)
         for name, position in to.items():
             if self.has_state and _goes_back(position, moved.get(name)):
@@ -94,6 +103,10 @@ class StoredQuery:
             moved[name] = json.dumps(to_json(position))
         text = "\n".join([version, metadata, *(f"{name}:{where}" for name, where in moved.items())])
         self._files.create(f"{self.place}/offsets/{self._last}", text, overwrites=True)
+
+    @property
+    def has_unnamed_sources(self) -> bool:
+        return self._lines()[0] == UNNAMED
 
     def _numbers(self, part: str) -> list[int]:
         return [int(name) for name in self._files.names(f"{self.place}/{part}") if name.isdecimal()]
@@ -108,6 +121,23 @@ def stored_queries(session: SparkSession, spec: PipelineSpec) -> list[StoredQuer
     if not found:
         raise PipelineError(f"Pipeline {spec.name} has no checkpoint in {spec.checkpoint_root}.")
     return found
+
+
+def sources_have_names(session: SparkSession, spec: PipelineSpec) -> bool:
+    """Not so where a checkpoint is of a release that gave them none: Spark counts those, and keeps to that.
+
+    PipelineError where there are several, which could take each other's offsets.
+    """
+    if not TextFiles(session).has_some:
+        return True
+    queries = [StoredQuery(session, spec, sink) for sink in spec.running]
+    unnamed = [query for query in queries if query.has_begun and query.has_unnamed_sources]
+    if unnamed and len(spec.sources) > 1:
+        raise PipelineError(
+            f"The checkpoint {unnamed[0].place} is of an earlier release, which gave sources no names, so it goes on "
+            "with one source alone. Give the sink another checkpoint, and begin its sources where it ended."
+        )
+    return not unnamed
 
 
 def check_partitions(session: SparkSession, spec: PipelineSpec) -> None:

@@ -139,8 +139,8 @@ class ProtobufReader:
         if number not in self._files:
             answer = registry.schema(number, SERIALIZED)
             self._files[number] = _file_of(answer, f"schema {number}")
-        place, path = _indexes(data, HEAD.size)
-        name = _name_at(self._files[number], path)
+        place, path = indexes(data, HEAD.size)
+        name = name_at(self._files[number], path)
         if name != self._kind.full_name:
             raise ConversionError(f"it is a {name}")
         return data[place:]
@@ -262,8 +262,8 @@ def _file_of(answer: Mapping[str, Any], name: str) -> FileDescriptorProto:
         raise ConversionError(f"{name} has not come as descriptors, but as {answer['schema']!s:.60}") from error
 
 
-def _indexes(data: bytes, place: int) -> tuple[int, list[int]]:
-    """Where the message begins, and its type in the file: the index of the outermost one, then of nested ones."""
+def indexes(data: bytes, place: int) -> tuple[int, list[int]]:
+    """Of a value behind its head: where the message begins, and its type's indexes in the file, outermost first."""
     count, place = _zigzag(data, place)
     if count == 0:
         return place, [0]  # written short, as nearly all are the first
@@ -281,7 +281,7 @@ def _zigzag(data: bytes, place: int) -> tuple[int, int]:
         raise ConversionError("no indexes of a message before the value") from None
 
 
-def _name_at(file: FileDescriptorProto, path: list[int]) -> str:
+def name_at(file: FileDescriptorProto, path: list[int]) -> str:
     def walk() -> Iterator[str]:
         messages = file.message_type
         for index in path:

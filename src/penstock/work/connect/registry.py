@@ -9,6 +9,8 @@ import struct
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
+from time import monotonic
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -22,6 +24,14 @@ SERIALIZED: Final = "serialized"
 """Protobuf's schemas in this form are descriptors in base64, which need no compiler."""
 UNKNOWN: Final = 404
 TIMEOUT_S: Final = 30
+"""For all of an answer; one that comes by drops may take as long again."""
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of an answer."""
+MOST_REFERENCES: Final = 1_000
+"""Of a schema, those of its references included,"""
+DEEPEST: Final = 100
+"""and one behind the other."""
+PART_BYTES: Final = 64 * 1024
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
@@ -33,7 +43,7 @@ class RegistryError(ConversionError):
         self.status = status
 
 
-class Schemas(Protocol):
+class ReadSchemas(Protocol):
     """Schemas as documents of Confluent's: `schema`, `schemaType`, `references`."""
 
     def schema(self, number: int, form: str = "") -> Any:
@@ -41,6 +51,10 @@ class Schemas(Protocol):
 
     def version(self, subject: str, version: str = "latest", form: str = "") -> Any:
         """A version of a subject, with its id; RegistryError."""
+
+
+class Schemas(ReadSchemas, Protocol):
+    """The same, also to write."""
 
     def id_of(self, subject: str, document: Mapping[str, Any], *, registers: bool) -> int:
         """The id of a schema (`schema`, `schemaType`, `references`), which is registered if it is unknown."""
@@ -57,6 +71,7 @@ class Registry(Value):
 
     urls: tuple[str, ...]
     user_info: str | None = None
+    timeout_s: float = TIMEOUT_S
 
     def schema(self, number: int, form: str = "") -> Any:
         return self._ask(f"/schemas/ids/{number}{_query(form)}")
@@ -67,6 +82,14 @@ class Registry(Value):
     def id_of(self, subject: str, document: Mapping[str, Any], *, registers: bool) -> int:
         path = f"/subjects/{quote(subject, '')}" + ("/versions" if registers else "")
         return int(self._ask(path, document)["id"])
+
+    def subjects(self) -> Any:
+        """A list of names."""
+        return self._ask("/subjects")
+
+    def versions(self, subject: str) -> Any:
+        """A list of numbers."""
+        return self._ask(f"/subjects/{quote(subject, '')}/versions")
 
     def version_of(self, subject: str, document: Mapping[str, Any]) -> int:
         return int(self._ask(f"/subjects/{quote(subject, '')}", document)["version"])
@@ -89,17 +112,29 @@ class Registry(Value):
         for url in self.urls:
             request = urllib.request.Request(f"{url.rstrip('/')}{path}", data, headers)
             try:
-                with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                    return json.loads(answer.read())
+                with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
+                    return json.loads(_whole(answer, monotonic() + self.timeout_s))
             except urllib.error.HTTPError as refusal:
                 words = refusal.read(1_000).decode("utf-8", "replace")
                 if refusal.code < 500 and refusal.code != 429:
                     said = f"the schema registry said {refusal.code} to {path}: {words}"
                     raise RegistryError(refusal.code, said) from refusal
                 error = refusal
-            except (OSError, ValueError) as failure:
+            except (OSError, ValueError, RecursionError, HTTPException) as failure:
                 error = failure
         raise RetriableError(f"the schema registry has not answered {path}: {error}") from error
+
+
+def _whole(answer: Any, until_s: float) -> bytes:
+    """OSError for an answer that is too long, or not there in time."""
+    found = bytearray()
+    while part := answer.read1(PART_BYTES):
+        found += part
+        if len(found) > MOST_BYTES:
+            raise OSError(f"the answer is longer than {MOST_BYTES} bytes")
+        if monotonic() > until_s:
+            raise TimeoutError("the answer does not come to its end")
+    return bytes(found)
 
 
 def schema_id(data: bytes) -> int:
@@ -110,14 +145,29 @@ def schema_id(data: bytes) -> int:
     return number
 
 
-def references_of(registry: Schemas, answer: Mapping[str, Any], form: str = "") -> dict[str, Any]:
-    """All that a schema refers to, by the names it uses; a schema stands behind those that it needs."""
+def references_of(registry: ReadSchemas, answer: Mapping[str, Any], form: str = "") -> dict[str, Any]:
+    """All that a schema refers to, by the names it uses; a schema stands behind those that it needs.
+
+    ConversionError where there are too many, or one needs itself.
+    """
     found: dict[str, Any] = {}
-    for reference in answer.get("references") or ():
-        if reference["name"] not in found:
-            other = registry.version(reference["subject"], str(reference["version"]), form)
-            found = found | references_of(registry, other, form) | {reference["name"]: other}
+    _refer(registry, answer, form, found, ())
     return found
+
+
+def _refer(
+    registry: ReadSchemas, answer: Mapping[str, Any], form: str, found: dict[str, Any], outer: tuple[str, ...]
+) -> None:
+    for reference in answer.get("references") or ():
+        name = reference["name"]
+        if name in outer:
+            raise ConversionError(f"the schema {name} refers to itself")
+        if name not in found:
+            if len(found) >= MOST_REFERENCES or len(outer) >= DEEPEST:
+                raise ConversionError(f"it refers to more than {MOST_REFERENCES} others, or {DEEPEST} in a row")
+            other = registry.version(reference["subject"], str(reference["version"]), form)
+            _refer(registry, other, form, found, (*outer, name))
+            found[name] = other
 
 
 def _query(form: str) -> str:

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from penstock.work.connect.avro_schemas import full_name, kind_of
 from penstock.work.connect.converters import ConversionError
-from penstock.work.connect.registry import Schemas, references_of
+from penstock.work.connect.registry import ReadSchemas, references_of
 
 NAMED: Final = ("record", "error", "enum", "fixed")
 INNER: Final = {"array": "items", "map": "values"}
 
 
-def avro_of(registry: Schemas, answer: Mapping[str, Any], name: str) -> Any:
+def avro_of(registry: ReadSchemas, answer: Mapping[str, Any], name: str) -> Any:
     """The schema with all that it refers to; ConversionError."""
     others = [_avro(other, place) for place, other in references_of(registry, answer).items()]
     avro = _avro(answer, name)

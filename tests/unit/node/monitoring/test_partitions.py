@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 from penstock.node.metrics.registry import Registry
 from penstock.node.monitoring.page import LINES_A_STEP, page_steps
-from penstock.node.monitoring.partitions import LOOKED_AT, PartitionSurvey
+from penstock.node.monitoring.pages import GZIP_WINDOW, LEVEL
+from penstock.node.monitoring.partitions import LOOKED_AT, MOST_UNWELL, PartitionSurvey
 
 
 class Followed:
@@ -44,3 +46,56 @@ def test_no_step_looks_at_very_many_of_others() -> None:
             before = Followed.looks
         assert Followed.looks - before <= LOOKED_AT
     assert (survey.held, survey.led) == (20 * LOOKED_AT, 0)
+
+
+class Led:
+    """A partition of which this node is the leader, in a cluster of three."""
+
+    topic_id = 7
+
+    def __init__(self, number: int, in_sync: int = 3) -> None:
+        self.topic, self.index = f"a-topic-with-a-name-{number // 10:05d}", number % 10
+        self.high_watermark, self.log_start_offset = 123_456_789 + number, 1_000 + number
+        self.log = SimpleNamespace(is_loaded=True, size_bytes=987_654_321 + number, has_known_ends=True)
+        self.leader = SimpleNamespace(
+            isr=range(in_sync), replicas=range(3), needed_replicas=2, is_preferred=True, leader_epoch=1
+        )
+
+
+def page_of(partitions: list[Led], *, tells_each: bool) -> bytes:
+    broker = SimpleNamespace(
+        partitions=type("Partitions", (list,), {"untouched_counts": lambda _: []})(partitions),
+        replicas=SimpleNamespace(offline=()),
+        image=SimpleNamespace(topics_by_id={}),
+    )
+    survey, registry = PartitionSurvey(cast("Any", broker), lambda topic: True, tells_each=tells_each), Registry()
+    survey.register(registry)
+    result(survey.steps())
+    page: bytes = result(page_steps(registry, is_open=False))
+    return page
+
+
+def result(steps: Any) -> Any:
+    try:
+        given = next(steps)
+        while True:
+            given = steps.send(given() if callable(given) else None)
+    except StopIteration as end:
+        return end.value
+
+
+def test_each_partition_has_three_short_lines_when_all_is_well() -> None:
+    """So that a page of 100,000 partitions is 5 MB at most as Prometheus asks for it: packed."""
+    count = 2_000
+    page = page_of([Led(number) for number in range(count)], tells_each=True)
+    of_partitions = [line for line in page.splitlines() if b'partition="' in line]
+    assert len(of_partitions) == 3 * count
+    assert len(zlib.compress(page, LEVEL, GZIP_WINDOW)) <= 50 * count
+    assert b'kafka_topic_partition_in_sync_replica{topic="a-topic-with-a-name-00000"} 30\n' in page
+
+
+def test_all_that_are_not_well_are_told_where_each_is() -> None:
+    partitions = [Led(number, in_sync=1) for number in range(MOST_UNWELL + 10)]
+    for tells_each in (False, True):
+        lines = page_of(partitions, tells_each=tells_each).count(b"kafka_cluster_partition_underminisr{")
+        assert lines == (MOST_UNWELL + 10 if tells_each else MOST_UNWELL)

@@ -1,0 +1,152 @@
+"""Which records a page asked for, and what a registry's schemas make of them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from penstock.client.values import ConsumedRecord
+from penstock.console.apart.frames import Raw
+from penstock.console.apart.schema import KnownSchema
+from penstock.console.query import Query, needed, number, one_of, text
+from penstock.console.reader import ApartReader
+from penstock.console.schemas import SchemaRegistry, number_of
+from penstock.protocol.value import Value
+
+
+class Wanted(Value):
+    """What a query asks for. `place` is latest, earliest, offset or time, `at` the offset or the milliseconds.
+
+    `where` is an expression of JMESPath, or empty.
+    """
+
+    topic: str
+    partition: int | None
+    place: str
+    at: int
+    limit: int
+    key: bytes
+    words: bytes
+    where: str
+    committed: bool
+
+    @property
+    def is_search(self) -> bool:
+        return bool(self.key or self.words or self.where)
+
+    def has_words(self, record: ConsumedRecord) -> bool:
+        """`key` is a part of the key, `words` of the key, the value or a header, in any case of letters."""
+        if self.key and self.key not in (record.key or b"").lower():
+            return False
+        if not self.words:
+            return True
+        parts = [record.key, record.value]
+        parts += [part for name, value in record.headers for part in (name.encode(), value)]
+        return any(part is not None and self.words in part.lower() for part in parts)
+
+
+def wanted(query: Query, most: int) -> Wanted:
+    return Wanted(
+        topic=needed(query, "topic"),
+        partition=number(query, "partition", 0, 2**31 - 1) if text(query, "partition") else None,
+        place=one_of(query, "place", "latest", "earliest", "offset", "time"),
+        at=number(query, "at", 0),
+        limit=number(query, "limit", 50, most),
+        key=text(query, "key").lower().encode(),
+        words=text(query, "q").lower().encode(),
+        where=text(query, "where").strip(),
+        committed=bool(number(query, "committed", 0)),
+    )
+
+
+class Found(Value):
+    """A record that matches. `key` and `value` are what a schema made of them, as a page takes it.
+
+    `problem`: why one of them is shown as its bytes are although it names a schema.
+    """
+
+    record: ConsumedRecord
+    key: Mapping[str, Any] | None = None
+    value: Mapping[str, Any] | None = None
+    problem: str | None = None
+
+
+class Matching:
+    """`async with` it. `most` is how many characters of a decoded text are wanted."""
+
+    def __init__(self, want: Wanted, schemas: SchemaRegistry, most: int) -> None:
+        self._want = want
+        self._schemas = schemas
+        self._most = most
+        self._reader = ApartReader(want.where)
+        self.is_committed = want.committed
+        self.passed_over = 0
+        """How many records the expression could not be asked of,"""
+        self.why = ""
+        """and why one of them."""
+
+    async def __aenter__(self) -> "Matching":
+        try:
+            await self._reader.check()
+        except BaseException:
+            await self._reader.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._reader.__aexit__()
+
+    async def of(self, records: Sequence[ConsumedRecord]) -> list[Found]:
+        """Those that match. ConsoleError where looking at them takes too much."""
+        found = [one for one in records if self._want.has_words(one)]
+        schemas = await self._schemas.of_values([data for one in found for data in (one.key, one.value)])
+        if not found or not (schemas or self._want.where):
+            return [Found(one) for one in found]
+        for schema in schemas.values():
+            self._reader.learn(schema)
+        answers = await self._reader.look([_raw(one, schemas) for one in found], self._most)
+        matching = []
+        for record, answer in zip(found, answers, strict=True):
+            if answer.get("matches") is True:
+                matching.append(_found(record, answer, schemas))
+            elif problem := answer.get("unfit") or answer.get("problem"):
+                self.passed_over += 1
+                self.why = str(problem)
+        return matching
+
+
+def _raw(record: ConsumedRecord, schemas: Collection[int]) -> Raw:
+    key, value = (number_of(data) for data in (record.key, record.value))
+    return Raw(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        record.key,
+        record.value,
+        record.headers,
+        (key if key in schemas else None, value if value in schemas else None),
+    )
+
+
+def _found(record: ConsumedRecord, answer: Mapping[str, Any], schemas: Mapping[int, KnownSchema]) -> Found:
+    problem = answer.get("problem")
+    return Found(
+        record=record,
+        key=_decoded(answer.get("key"), record.key, schemas),
+        value=_decoded(answer.get("value"), record.value, schemas),
+        problem=None if problem is None else str(problem),
+    )
+
+
+def _decoded(part: Any, data: bytes | None, schemas: Mapping[int, KnownSchema]) -> Mapping[str, Any] | None:
+    """As the page takes it. What comes back was made of strangers' bytes: each field is taken as what it has to be."""
+    number = number_of(data)
+    if not isinstance(part, dict) or number is None or number not in schemas:
+        return None
+    return {
+        "kind": "json",
+        "text": str(part.get("text", "")),
+        "size": len(data or b""),
+        "cut": bool(part.get("cut")),
+        "schema": str(number),
+        "schema_kind": schemas[number].kind,
+    }
