@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jvm import names_of_reads
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
+from penstock.pipeline.running.keyed_sinks import keyed_rows, stored_rows
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
 from penstock.pipeline.running.topic_sinks import written_once, written_rows
@@ -24,6 +25,7 @@ from penstock.pipeline.spec.pipeline import (
     ONCE,
     PENSTOCK,
     REAL_TIME,
+    SQL,
     PipelineSpec,
     SinkSpec,
     SourceSpec,
@@ -77,7 +79,8 @@ def check_reads(frame: DataFrame) -> None:
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """The rows of a source. Where it declares its values their fields become columns, beside those of the record.
+    """The rows of a source. Where it declares its values their fields become columns, beside those of the record; of
+    changes of a database's rows the columns are the row's.
 
     A value that is no such object has no fields, or is left out where there is a dead letter queue.
     """
@@ -86,7 +89,8 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
         has_fields = source.json is not None or source.typed is not None
         content = ["value.*"] if has_fields else ["value"]
         fields = parsed.select(*content).columns
-        beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in fields]
+        taken = (*fields, *RECORD_COLUMNS) if source.is_changes else fields
+        beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in taken]
         text = sf.col("key").cast("string").alias("key")
         columns = [text if column == "key" and source.typed_key is None else sf.col(column) for column in beside]
         frame = parsed.select(*content, *columns)
@@ -97,11 +101,14 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
     """With typed values and keys; bad ones are left out if they go elsewhere. None where neither is declared."""
-    if source.json is not None and source.dead_letter is None and source.typed_key is None:
+    is_plain = source.dead_letter is None and source.typed_key is None and not source.is_changes
+    if source.json is not None and is_plain:
         return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
     if source.json is None and source.typed is None and source.typed_key is None:
         return None
     all_of_them = judged(frame, source)
+    if source.is_changes:  # a value that is null comes after each that deletes, for the topic's compaction
+        all_of_them = all_of_them.where(sf.col(RAW).isNotNull())
     return all_of_them if source.dead_letter is None else all_of_them.where(sf.col(WHY).isNull())
 
 
@@ -179,6 +186,8 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
     for column in (*sink.partitioned_by, *filter(None, [sink.key])):
         if column not in frame.columns:
             raise PipelineError(f"Sink {sink.name}: there is no column {column}; there are {', '.join(frame.columns)}.")
+    if sink.changes is not None:
+        return keyed_rows(frame, sink, sink.changes)
     if sink.format != PENSTOCK:
         return frame
     if sink.key is not None:
@@ -197,11 +206,15 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
 
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started, from a frame of `frames_of_sinks`."""
-    rows = written_rows(frame, sink) if sink.format == PENSTOCK and not sink.is_exactly_once else frame
+    rows = frame
+    if sink.format == PENSTOCK and not sink.is_exactly_once:
+        rows = written_rows(frame, sink)
+    elif sink.format == SQL:
+        rows = stored_rows(frame, sink)
     writer = rows.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
     if sink.is_exactly_once:
         writer = writer.foreachBatch(written_once(frame, sink))
-    elif sink.format == PENSTOCK:
+    elif sink.format in (PENSTOCK, SQL):
         writer = writer.format(NOTHING)
     elif sink.format == FOREACH_BATCH:
         writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH)).options(
