@@ -92,11 +92,6 @@ def newest(target: TableTarget, rows: Sequence[Row]) -> list[Row]:
     found: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         key = tuple(row[name] for name in target.keys)
-        if None in key or row[target.sequence] is None:
-            raise PipelineError(
-                f"Sink {target.name}: a row has no {' or no '.join((*target.keys, target.sequence))}: {row!r:.300}. "
-                "Bad values go to the source's dead_letter, where it has one."
-            )
         if key not in found or found[key][target.sequence] < row[target.sequence]:
             found[key] = row
     return [found[key] for key in sorted(found)]

@@ -13,6 +13,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jvm import names_of_reads
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.keyed_sinks import keyed_rows, stored_rows
+from penstock.pipeline.running.lake_sinks import batch_function
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
 from penstock.pipeline.running.topic_sinks import written_once, written_rows
@@ -21,7 +22,9 @@ from penstock.pipeline.running.views import Views, function_named
 from penstock.pipeline.spec.declared_options import with_default_isolation
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
+    DELTA,
     FOREACH_BATCH,
+    ICEBERG,
     ONCE,
     PENSTOCK,
     REAL_TIME,
@@ -206,7 +209,7 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
 
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started, from a frame of `frames_of_sinks`."""
-    rows = frame
+    rows, write = frame, None
     if sink.format == PENSTOCK and not sink.is_exactly_once:
         rows = written_rows(frame, sink)
     elif sink.format == SQL:
@@ -216,6 +219,8 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
         writer = writer.foreachBatch(written_once(frame, sink))
     elif sink.format in (PENSTOCK, SQL):
         writer = writer.format(NOTHING)
+    elif sink.format in (DELTA, ICEBERG) and (write := batch_function(frame, sink)) is not None:
+        writer = writer.foreachBatch(write)
     elif sink.format == FOREACH_BATCH:
         writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH)).options(
             **sink.options
@@ -223,7 +228,7 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
     else:
         writer = writer.format(sink.format).options(**sink.options)
     writer = writer.option("checkpointLocation", checkpoint)
-    if sink.partitioned_by:  # a function for batches takes none, not even an empty list
+    if sink.partitioned_by and write is None:  # a function for batches takes none, not even an empty list
         writer = writer.partitionBy(*sink.partitioned_by)
     return _triggered(writer, spec.trigger, sink)
 

@@ -1,12 +1,15 @@
 """Rows that replace those of their keys: what a sink with `keys` gets, and a table of a database that has them."""
 
+from functools import reduce
 from importlib.util import find_spec
+from operator import and_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from penstock.pipeline.datasource.writer import WRITTEN
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running.rules import failure
 from penstock.pipeline.running.views import planned
 from penstock.pipeline.spec.changes import DELETED, OP, SOURCE_TS, TableTarget
 from penstock.pipeline.spec.pipeline import SQL, ChangesSpec, SinkSpec
@@ -14,7 +17,8 @@ from penstock.pipeline.spec.pipeline import SQL, ChangesSpec, SinkSpec
 
 def keyed_rows(frame: DataFrame, sink: SinkSpec, changes: ChangesSpec) -> DataFrame:
     """With whether it is deleted in a column, and without what was said of the change itself."""
-    for column in (*changes.keys, changes.sequence_by):
+    needed = (*changes.keys, changes.sequence_by)
+    for column in needed:
         if column not in frame.columns:
             there = ", ".join(frame.columns)
             raise PipelineError(f"Sink {sink.name}: there is no column {column} to find rows by; there are {there}.")
@@ -23,6 +27,9 @@ def keyed_rows(frame: DataFrame, sink: SinkSpec, changes: ChangesSpec) -> DataFr
         is_deleted = sf.expr(changes.apply_as_deletes.text)
     else:
         is_deleted = sf.col(DELETED) if DELETED in frame.columns else sf.lit(False)
+    has_all = reduce(and_, (sf.col(name).isNotNull() for name in needed))
+    missing = failure(sink, f"a row has no {' or no '.join(needed)} (bad values go to a source's dead_letter)")
+    frame = frame.where(sf.when(has_all, sf.lit(True)).otherwise(missing))
     return frame.withColumn(DELETED, sf.coalesce(is_deleted, sf.lit(False))).drop(OP, SOURCE_TS)
 
 
