@@ -72,3 +72,33 @@ def test_what_is_no_change_goes_to_the_dead_letters(spark: SparkSession) -> None
         f"the value is not of {COLUMNS}",
     ]
     assert gone.key != good.key
+
+
+def test_envelopes_of_a_registry_have_positions_of_their_database(spark: SparkSession) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]
+    row = {"type": "record", "name": "Value", "fields": fields}
+    places = {"file": "string", "pos": "long", "row": "int", "ts_ms": "long"}
+    source = {"type": "record", "name": "Source", "fields": [{"name": one, "type": of} for one, of in places.items()]}
+    envelope = [
+        {"name": "before", "type": ["null", row], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "source", "type": source},
+        {"name": "op", "type": "string"},
+    ]
+    schema = {"type": "record", "name": "Envelope", "fields": envelope}
+    given = {"subscribe": "customers", "changes": "debezium", "avro": "latest", "schema.registry.url": "http://a:1"}
+    sink = {"format": "sql", "connection.url": "sqlite://", "table": "customers", "keys": "id", "deletes": "remove"}
+    spec = pipeline_spec("changes", {"source": given, "sink": sink, "sql": "SELECT *, 'x' AS of FROM source"})
+    at = {"file": "binlog.000003", "pos": 154, "row": 1, "ts_ms": 1000}
+    changed: dict[str, Any] = {"before": None, "after": {"id": 1, "name": "a"}, "source": at, "op": "u"}
+    deleted = {"before": {"id": 2, "name": None}, "after": None, "source": at | {"pos": 1540}, "op": "d"}
+    out = outcome(spec, {"source": [changed, deleted]}, schemas={"customers-value": schema}, session=spark)
+    position = "binlog.000003/{:020}/00000000000000000001"
+    assert out["customers"] == [
+        {"id": 1, "name": "a", "__deleted": False, "__position": position.format(154), "of": "x"},
+        {"id": 2, "name": None, "__deleted": True, "__position": position.format(1540), "of": "x"},
+    ]
+    nothing = {**changed, "after": {"id": 1, "name": None}, "op": "c"}
+    without = spec.replace(sinks=(spec.sinks[0].replace(changes=spec.sinks[0].changes.replace(keys=("name",))),))  # type: ignore[union-attr]
+    with pytest.raises(Exception, match="Sink customers: a row has no name or no __position"):
+        outcome(without, {"source": [nothing]}, schemas={"customers-value": schema}, session=spark)

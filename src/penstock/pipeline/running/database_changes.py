@@ -60,6 +60,8 @@ class Envelope:
             fields = ", ".join(declared.names)
             raise PipelineError(f"changes: its schema is no envelope of Debezium with op and after; it has {fields}.")
         self._row = declared["after"].dataType
+        source = declared["source"].dataType if "source" in declared.names else None
+        self._source_fields = source.names if isinstance(source, StructType) else []
 
     def why_not(self) -> Column:
         """The reason why a value is no change of a row; null if it is one."""
@@ -77,7 +79,7 @@ class Envelope:
             *(self._column(name).alias(name) for name in self._row.names),
             self._part("op").alias(OP),
             self._is_delete().alias(DELETED),
-            sf.timestamp_millis(self._source("ts_ms").cast("long")).alias(SOURCE_TS),
+            self._changed_at().alias(SOURCE_TS),
             self._position().alias(POSITION),
         )
 
@@ -92,17 +94,19 @@ class Envelope:
             self._part("after")[name]
         )
 
+    def _changed_at(self) -> Column:
+        is_known = "ts_ms" in self._source_fields
+        return sf.timestamp_millis((self._source("ts_ms") if is_known else sf.lit(None)).cast("long"))
+
     def _position(self) -> Column:
         found = [_joined(known) for fields in POSITIONS if (known := self._known(fields))]
         return sf.coalesce(*found, sf.lit(None).cast("string"))
 
     def _known(self, fields: tuple[str, ...]) -> list[Column]:
         """As texts in their order; none if the first one is not there."""
-        source = self._declared["source"].dataType if "source" in self._declared.names else StructType()
-        assert isinstance(source, StructType)
-        if fields[0] not in source.names:
+        if fields[0] not in self._source_fields:
             return []
-        texts = ((name, self._source(name).cast("string")) for name in fields if name in source.names)
+        texts = ((name, self._source(name).cast("string")) for name in fields if name in self._source_fields)
         return [text if name in TEXTS else sf.lpad(text, DIGITS, "0") for name, text in texts]
 
     def _source(self, name: str) -> Column:
