@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import has_format
+from penstock.pipeline.jvm import file_lister, has_format
 from penstock.pipeline.running.lake_merges import (
     in_spark,
     merge_of_newest,
@@ -37,6 +37,8 @@ CURES: Final = {
     "spark.jars.packages: org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0, and the settings of its catalog)",
 }
 """As of the end of 2026."""
+LOGS: Final = {DELTA: "_delta_log", ICEBERG: "metadata"}
+"""The folder by which a place is a table."""
 VIEW: Final = "penstock_batch"
 """Each query has a session of its own for its batches."""
 
@@ -77,5 +79,5 @@ def _make(session: SparkSession, sink: SinkSpec, frame: DataFrame) -> None:
     writer = frame.limit(0).write.format(sink.format).partitionBy(*sink.partitioned_by).mode("append")
     if table is not None and not session.catalog.tableExists(table):
         writer.saveAsTable(table)
-    elif table is None:
+    elif table is None and not file_lister(session)(f"{path}/{LOGS[sink.format]}"):
         writer.save(path)
