@@ -63,7 +63,7 @@ def _merge_by_spark(sink: SinkSpec, changes: ChangesSpec, batch: DataFrame, batc
         new = versions(batch, changes)
         _make(session, sink, new.withColumn(END_AT, sf.col(START_AT)))
         known = session.table(place).join(new.select(*changes.keys).distinct(), list(changes.keys), "left_semi")
-        rows = with_ends(new, known, changes)
+        rows = with_ends(new, known.localCheckpoint(), changes)  # MERGE does not plan a source that reads its target
         how = merge_of_versions(changes, rows.columns, in_spark)
     else:
         rows = newest(batch, changes)
