@@ -327,8 +327,20 @@ def test_what_only_brokers_can_do_is_not_asked_of_controllers(tmp_path: Path) ->
     for action in (["--execute"], ["--verify"], ["--cancel"]):
         words = ["reassign-partitions", *reach, *action, "--reassignment-json-file", str(file)]
         assert "--bootstrap-controller goes with --list" in penstock(*words, exit_code=2).stderr
-    words = ["configs", *reach, "--describe", "--topic", "t"]
-    assert "--bootstrap-controller goes with --alter only" in penstock(*words, exit_code=2).stderr
+    words = ["configs", *reach, "--describe", "--entity-type", "topics"]
+    assert "controllers do not list these" in penstock(*words, exit_code=2).stderr
+
+
+def test_brokers_and_controllers_describe_configurations(three: Cluster, reach: tuple[str, str]) -> None:
+    create(three, "described", "--config", "retention.ms=7000")
+    topic = penstock("configs", *reach, "--describe", "--topic", "described").stdout
+    assert "retention.ms  7000" in topic
+    (node,) = json.loads(penstock("configs", *reach, "--describe", "--broker", "2", "--all", "--json").stdout)
+    assert {entry["name"]: entry["value"] for entry in node["configs"]}["node.id"] == "2"
+    everybody = json.loads(penstock("configs", *reach, "--describe", "--entity-type", "brokers", "--json").stdout)
+    assert [one["entity_name"] for one in everybody] == ["1", "2", "3"]
+    nobody = penstock("configs", *reach, "--describe", "--broker", "7", exit_code=1)
+    assert "describes itself" in nobody.stderr
 
 
 def test_where_nodes_can_be_reached(three: Cluster, reach: tuple[str, str]) -> None:
