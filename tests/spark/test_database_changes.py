@@ -23,6 +23,7 @@ def mirror(servers: str, topic: str, folder: Path, sink: dict[str, Any]) -> Pipe
     return pipeline_spec("mirror", parts)
 
 
+@pytest.mark.soak
 def test_a_table_is_mirrored(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     changes, file = history(3, rows=20, length=150), tmp_path / "shop.db"
     topic = new_topic(servers, 2)
