@@ -233,7 +233,7 @@ def test_the_health(reach: tuple[str, str]) -> None:
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    features = "eligible.leader.replicas group kraft metadata share transaction"
+    features = "eligible.leader.replicas group kraft metadata share streams transaction"
     names = [f"{name}.version" for name in features.split()]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
     levels = ["SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2"]
@@ -251,7 +251,7 @@ def test_the_features(reach: tuple[str, str]) -> None:
     assert asked.stdout == (
         "eligible.leader.replicas.version can be upgraded to 1.\ngroup.version can be upgraded to 1.\n"
         "metadata.version can be upgraded to 33.\nshare.version can be upgraded to 2.\n"
-        "transaction.version can be upgraded to 2.\n"
+        "streams.version can be upgraded to 1.\ntransaction.version can be upgraded to 2.\n"
     )
     done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout
     assert done == "eligible.leader.replicas.version can be disabled.\n"
