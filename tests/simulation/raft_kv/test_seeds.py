@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.simulation.raft_kv.world import simulate
 
-SEEDS = range(24)
+SEEDS = range(14)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -25,7 +25,7 @@ def hash_of(seed: int, hash_seed: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_a_seed_decides_everything(seed: int) -> None:
     first = hash_of(seed, "1")
     assert first == hash_of(seed, "2")
