@@ -128,7 +128,9 @@ class Links:
         config, image = self._context.config, self._context.image
         places = [place for broker_id in image.brokers if (place := self._address_of(broker_id)) is not None]
         seams = self._seams(config.request_timeout_ms, config.inter_broker_listener_name)
-        settings = ProducerSettings(**seams, linger_ms=0, delivery_timeout_ms=config.request_timeout_ms)
+        settings = ProducerSettings(
+            **seams, linger_ms=0, delivery_timeout_ms=config.request_timeout_ms, allow_auto_create_topics=False
+        )
         return Producer(places, settings) if places else None
 
     def _settings(self, request_timeout_ms: int, listener: str) -> ClientSettings:
