@@ -50,11 +50,13 @@ async def answered(
     watches: bool = False,
     static: Mapping[str, str] | None = None,
     dynamic: Mapping[str, str] | None = None,
+    name: str = "1",
+    times: int = 1,
 ) -> tuple[int, str | None]:
     """The error of a broker's own configs; REFUSED is the controller's."""
 
     async def controllers_answer(_: Any, __: Any, request: Any, response: Any) -> Any:
-        assert len(request.resources) == 1
+        assert len(request.resources) == times
         answer = of_newer if response is of_newer.IncrementalAlterConfigsResponse else of_older
         return response(responses=[answer.AlterConfigsResourceResponse(error_code=REFUSED, error_message=None)])
 
@@ -71,7 +73,7 @@ async def answered(
     config.apply_dynamic(broker=dynamic or {}, default={})
     broker = SimpleNamespace(node_id=1, config=config, slices=Slices())
     configs = [change(*row) for row in changes.items()]
-    asked = [resource(resource_type=ResourceType.BROKER, resource_name="1", configs=configs)]
+    asked = [resource(resource_type=ResourceType.BROKER, resource_name=name, configs=configs)] * times
     answer = await function(cast("Any", broker), context, request(resources=asked))
     (only,) = answer.responses
     return only.error_code, only.error_message
@@ -145,3 +147,24 @@ async def test_what_a_replacement_takes_away_without_naming_it_is_looked_at(
     found, message = await answered(monkeypatch, api, change, static=CERTIFIED, dynamic=set_before)
     assert found == code
     assert message is None or "ssl.keystore.location is missing" in message
+
+
+@both
+@pytest.mark.parametrize("name", ["2", "01", "\u0661", "one"])
+async def test_what_another_broker_has_to_look_at_is_not_changed_here(
+    monkeypatch: pytest.MonkeyPatch, api: Any, name: str
+) -> None:
+    code, message = await answered(monkeypatch, api, {"ssl.keystore.location": "/nowhere"}, name=name)
+    assert (code, message) == (
+        ErrorCode.INVALID_REQUEST,
+        "this broker changes its own configs, those of 1, and those of all: ask the other one",
+    )
+
+
+@both
+async def test_a_broker_that_is_named_twice_is_refused_by_who_refuses_that(
+    monkeypatch: pytest.MonkeyPatch, api: Any
+) -> None:
+    """If the one that is wrong were taken out, the other one would be carried out."""
+    code, _ = await answered(monkeypatch, api, {"cordoned.log.dirs": "/nowhere"}, times=2)
+    assert code == REFUSED
