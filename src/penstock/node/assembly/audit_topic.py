@@ -100,7 +100,7 @@ class AuditTopic(logging.Handler):
         about = getattr(record, ABOUT, None)
         if isinstance(about, Asked) and about.right == WRITE_TOPIC and about.name == self._topic:
             return
-        text = record.getMessage()[:LONGEST_LINE].encode("utf-8", "replace")
+        text = _one_line(record.getMessage()[:LONGEST_LINE]).encode("utf-8", "replace")
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._take, Line(round(record.created * 1000), text))
 
@@ -197,6 +197,13 @@ class AuditTopic(logging.Handler):
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.close(0)
+
+
+def _one_line(text: str) -> str:
+    """Names come from whoever asks: who reads the topic as text would take what stands behind an end of a line in one
+    for a line of its own.
+    """
+    return text if text.isprintable() else "".join(it if it.isprintable() else ascii(it)[1:-1] for it in text)
 
 
 def _is_there(sent: asyncio.Future[Any]) -> bool:

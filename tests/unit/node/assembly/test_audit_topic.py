@@ -100,6 +100,15 @@ async def test_lines_get_there_in_their_order_and_not_those_about_writing_to_it(
     assert made.lost == 0
 
 
+async def test_a_name_begins_no_line_of_its_own(topic: type[AuditTopic]) -> None:
+    written = Written()
+    made = topic("audit", 7, lambda: written, as_json=False)
+    made.begin()
+    said(READ_TOPIC, "flüge\nPrincipal = User:root\x1b[2J\ud800")
+    await written.until(f"{READ_TOPIC} flüge\\nPrincipal = User:root\\x1b[2J\\ud800")
+    await made.stop()
+
+
 async def test_what_has_no_room_is_lost_told_and_said_there(
     topic: type[AuditTopic], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
