@@ -233,7 +233,7 @@ def test_the_health(reach: tuple[str, str]) -> None:
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    features = "eligible.leader.replicas group kraft metadata share transaction"
+    features = "eligible.leader.replicas group kraft metadata share streams transaction"
     names = [f"{name}.version" for name in features.split()]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
     levels = ["SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2"]
@@ -251,7 +251,7 @@ def test_the_features(reach: tuple[str, str]) -> None:
     assert asked.stdout == (
         "eligible.leader.replicas.version can be upgraded to 1.\ngroup.version can be upgraded to 1.\n"
         "metadata.version can be upgraded to 33.\nshare.version can be upgraded to 2.\n"
-        "transaction.version can be upgraded to 2.\n"
+        "streams.version can be upgraded to 1.\ntransaction.version can be upgraded to 2.\n"
     )
     done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout
     assert done == "eligible.leader.replicas.version can be disabled.\n"
@@ -327,8 +327,20 @@ def test_what_only_brokers_can_do_is_not_asked_of_controllers(tmp_path: Path) ->
     for action in (["--execute"], ["--verify"], ["--cancel"]):
         words = ["reassign-partitions", *reach, *action, "--reassignment-json-file", str(file)]
         assert "--bootstrap-controller goes with --list" in penstock(*words, exit_code=2).stderr
-    words = ["configs", *reach, "--describe", "--topic", "t"]
-    assert "--bootstrap-controller goes with --alter only" in penstock(*words, exit_code=2).stderr
+    words = ["configs", *reach, "--describe", "--entity-type", "topics"]
+    assert "controllers do not list these" in penstock(*words, exit_code=2).stderr
+
+
+def test_brokers_and_controllers_describe_configurations(three: Cluster, reach: tuple[str, str]) -> None:
+    create(three, "described", "--config", "retention.ms=7000")
+    topic = penstock("configs", *reach, "--describe", "--topic", "described").stdout
+    assert "retention.ms  7000" in topic
+    (node,) = json.loads(penstock("configs", *reach, "--describe", "--broker", "2", "--all", "--json").stdout)
+    assert {entry["name"]: entry["value"] for entry in node["configs"]}["node.id"] == "2"
+    everybody = json.loads(penstock("configs", *reach, "--describe", "--entity-type", "brokers", "--json").stdout)
+    assert [one["entity_name"] for one in everybody] == ["1", "2", "3"]
+    nobody = penstock("configs", *reach, "--describe", "--broker", "7", exit_code=1)
+    assert "describes itself" in nobody.stderr
 
 
 def test_where_nodes_can_be_reached(three: Cluster, reach: tuple[str, str]) -> None:
