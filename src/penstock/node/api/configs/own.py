@@ -1,6 +1,6 @@
 """What only a broker can judge of its own configs, whichever API changes them: cordoned directories that it does not
 have (KIP-1066), listeners that do not go with those of its file (KIP-226), and keys, certificates and log-ins that a
-listener cannot use. It refuses that before the controller hears of it, and what another broker has to judge as well.
+listener cannot use. It refuses that before the controller hears of it, and what another broker in service has to judge.
 """
 
 import asyncio
@@ -97,9 +97,9 @@ async def _wrong_here(
     """What speaks against a change of this broker's configs that only it can know, and tells who may change them."""
     if not is_of_one_broker(resource) or not context.shows(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME):
         return None
-    if resource.resource_name != str(broker.node_id):
-        message = f"this broker changes its own configs, those of {broker.node_id}, and those of all: ask the other one"
-        return KafkaError(ErrorCode.INVALID_REQUEST, message)
+    name = resource.resource_name
+    if name != str(broker.node_id):
+        return _ask_the_other(broker) if _is_in_service(broker, name) else None
     changes = changes_of(broker, resource.configs)
     try:
         for change in changes:
@@ -112,6 +112,16 @@ async def _wrong_here(
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
+
+
+def _is_in_service(broker: Broker, name: str) -> bool:
+    """What a broker that is down can use nobody can say."""
+    return any(name == str(node_id) and not other.fenced for node_id, other in broker.image.brokers.items())
+
+
+def _ask_the_other(broker: Broker) -> KafkaError:
+    message = f"this broker changes its own configs, those of {broker.node_id}, and those of all: ask the other one"
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 async def _check_listeners(broker: Broker, then: Mapping[str, str | None]) -> None:
