@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from confluent_kafka import Producer
+from tests.wire.test_cli import penstock
 
 from penstock.cli.main import main
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import known_brokers, wait_until
-
-
-def penstock(*arguments: str, exit_code: int = 0, typed: str | None = None) -> Result:
-    result = CliRunner().invoke(main, list(arguments), prog_name="penstock", input=typed)
-    assert result.exit_code == exit_code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +179,7 @@ def test_the_shell_shows_who_is_active_and_lets_it_go(reach: tuple[str, str]) ->
     assert list(json.loads(content)) == ["version", "brokerid", "timestamp"]
     assert (json.loads(content)["brokerid"], int(shown_epoch)) == (node, epoch)
     typed = "rm /controller\ncat /controller_epoch\ncat /controller\nrm /brokers\nexit\n"
-    result = penstock("metadata-shell", *reach, typed=typed)
+    result = penstock("metadata-shell", *reach, given=typed)
     epochs, contents = re.findall(r"^(?:>> )*(\d+)$", result.output, re.M), re.findall(r"\{.*\}", result.output)
     assert int(epochs[0]) > epoch
     assert json.loads(contents[0])["brokerid"] == active(reach)[0]
@@ -331,16 +325,14 @@ def test_what_only_brokers_can_do_is_not_asked_of_controllers(tmp_path: Path) ->
     assert "controllers do not list these" in penstock(*words, exit_code=2).stderr
 
 
-def test_brokers_and_controllers_describe_configurations(three: Cluster, reach: tuple[str, str]) -> None:
+def test_both_describe_configurations(three: Cluster, reach: tuple[str, str]) -> None:
     create(three, "described", "--config", "retention.ms=7000")
-    topic = penstock("configs", *reach, "--describe", "--topic", "described").stdout
-    assert "retention.ms  7000" in topic
-    (node,) = json.loads(penstock("configs", *reach, "--describe", "--broker", "2", "--all", "--json").stdout)
-    assert {entry["name"]: entry["value"] for entry in node["configs"]}["node.id"] == "2"
-    everybody = json.loads(penstock("configs", *reach, "--describe", "--entity-type", "brokers", "--json").stdout)
-    assert [one["entity_name"] for one in everybody] == ["1", "2", "3"]
-    nobody = penstock("configs", *reach, "--describe", "--broker", "7", exit_code=1)
-    assert "describes itself" in nobody.stderr
+    show = ["configs", *reach, "--describe"]
+    assert "retention.ms  7000" in penstock(*show, "--topic", "described").stdout
+    nodes = json.loads(penstock(*show, "--entity-type", "brokers", "--all", "--json").stdout)
+    values = [{entry["name"]: entry["value"] for entry in node["configs"]} for node in nodes]
+    assert [one["node.id"] for one in values] == ["1", "2", "3"]
+    assert "describes itself" in penstock(*show, "--broker", "7", exit_code=1).stderr
 
 
 def test_where_nodes_can_be_reached(three: Cluster, reach: tuple[str, str]) -> None:
