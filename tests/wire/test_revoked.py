@@ -86,11 +86,11 @@ async def test_a_connection_ends_with_its_certificate(
     async with node(authority, tmp_path) as running:
         async with connected(running, authority, authority.ada) as of_ada:
             (shown,) = (one._shown for one in running.parts.tls._listeners if len(one._shown))
-            ((certificate, _),) = shown._known.values()
-            shown._now_ms = lambda: expires_s(certificate) * 1000 - 1
+            (one,) = shown._known.values()
+            shown._now_ms = lambda: one.expires_ms - 1
             await running.parts.tls.refresh()
             assert not of_ada.closed
-            shown._now_ms = lambda: expires_s(certificate) * 1000
+            shown._now_ms = lambda: one.expires_ms
             await running.parts.tls.refresh()
             await lost(of_ada)
         assert "the peer's certificate has expired" in caplog.text

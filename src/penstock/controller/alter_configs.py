@@ -38,6 +38,8 @@ AnswerT = TypeVar(
 )
 Settings = dict[str, str]
 CORDONED: Final = "cordoned.log.dirs"
+MOST_DIGITS: Final = 10
+"""Of a broker's id."""
 LOG_INS: Final = ("sasl.jaas.config", "sasl.enabled.mechanisms")
 """So end the keys of brokers that say who logs in, and how."""
 
@@ -253,7 +255,7 @@ def _check_topic(state: ControllerState, name: str) -> None:
 def _check_broker(state: ControllerState, name: str) -> None:
     if not name:
         return  # the default of all brokers
-    if not name.isdecimal():
+    if not (name.isascii() and name.isdecimal() and len(name) <= MOST_DIGITS and name == str(int(name))):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"'{name}' is no broker's id")
     if int(name) not in state.image.brokers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {name}")

@@ -1,15 +1,24 @@
 """Certificates that peers of open connections have shown: whether they still hold. OpenSSL looks when one begins."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from penstock.tls.certificates import expires_s
 from penstock.tls.faults import EXPIRED, REVOKED
 from penstock.tls.keys import Keys
 from penstock.tls.layer import TlsLayer
-from penstock.tls.revoked import identity_of
+from penstock.tls.revoked import Identity, identity_of
 
 OnEnd = Callable[[TlsLayer, str], None]
 """The connection has to end, and why."""
+
+
+class _Shown(NamedTuple):
+    """What is asked of a certificate again and again: very many connections may be there."""
+
+    expires_ms: int
+    identity: Identity
+    on_end: OnEnd
 
 
 class ShownCertificates:
@@ -18,7 +27,7 @@ class ShownCertificates:
     def __init__(self, keys: Keys, now_ms: Callable[[], int]) -> None:
         self.keys = keys
         self._now_ms = now_ms
-        self._known: dict[TlsLayer, tuple[bytes, OnEnd]] = {}
+        self._known: dict[TlsLayer, _Shown] = {}
         """In the order in which they came."""
 
     def __len__(self) -> int:
@@ -26,22 +35,24 @@ class ShownCertificates:
 
     def add(self, layer: TlsLayer, certificate: bytes, on_end: OnEnd) -> None:
         """ValueError if it does not hold any more."""
-        self._check(certificate)
-        self._known[layer] = certificate, on_end
+        one = _Shown(expires_s(certificate) * 1000, identity_of(certificate), on_end)
+        if fault := self._fault(one, self._now_ms()):
+            raise ValueError(fault)
+        self._known[layer] = one
 
     def look(self) -> None:
         """End the connections of peers whose certificates have expired, or are revoked."""
-        for layer, (certificate, on_end) in list(self._known.items()):
-            try:
-                self._check(certificate)
-            except ValueError as error:
-                on_end(layer, str(error))
+        now_ms = self._now_ms()
+        for layer, one in list(self._known.items()):
+            if fault := self._fault(one, now_ms):
+                one.on_end(layer, fault)
 
     def lost(self, layer: TlsLayer) -> None:
         self._known.pop(layer, None)
 
-    def _check(self, certificate: bytes) -> None:
-        if expires_s(certificate) * 1000 <= self._now_ms():
-            raise ValueError(EXPIRED)
-        if self.keys.revoked and identity_of(certificate) in self.keys.revoked:
-            raise ValueError(REVOKED)
+    def _fault(self, one: _Shown, now_ms: int) -> str:
+        """Why it does not hold; empty if it does."""
+        if one.expires_ms <= now_ms:
+            return EXPIRED
+        revoked = self.keys.revoked
+        return REVOKED if revoked and one.identity in revoked else ""

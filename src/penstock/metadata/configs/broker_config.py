@@ -157,7 +157,11 @@ class BrokerConfig(BrokerSettings, Addresses):
 
     @property
     def _ways(self) -> tuple[str, ...]:
-        ways = () if self.is_alone else (self.inter_broker_listener_name, *self.controller_listener_names[:1])
+        ways: tuple[str, ...] = ()
+        if not self.is_alone or self.penstock_authorizer_audit_topic:  # it is written as clients write
+            ways += (self.inter_broker_listener_name,)
+        if not self.is_alone:
+            ways += self.controller_listener_names[:1]
         return tuple(dict.fromkeys(ways))
 
     @property

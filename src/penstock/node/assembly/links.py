@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 BACKOFF_MS: Final = 50
 BACKOFF_MAX_MS: Final = 500
+LOOK_UP_MS: Final = 5_000
+"""How long a topic may have no leader before that is an error."""
 
 
 class Secured(Protocol):
@@ -128,7 +130,13 @@ class Links:
         config, image = self._context.config, self._context.image
         places = [place for broker_id in image.brokers if (place := self._address_of(broker_id)) is not None]
         seams = self._seams(config.request_timeout_ms, config.inter_broker_listener_name)
-        settings = ProducerSettings(**seams, linger_ms=0, delivery_timeout_ms=config.request_timeout_ms)
+        settings = ProducerSettings(
+            **seams,
+            linger_ms=0,
+            delivery_timeout_ms=config.request_timeout_ms,
+            max_block_ms=LOOK_UP_MS,
+            allow_auto_create_topics=False,
+        )
         return Producer(places, settings) if places else None
 
     def _settings(self, request_timeout_ms: int, listener: str) -> ClientSettings:

@@ -22,6 +22,7 @@ from penstock.node.assembly.audit_topic import AuditTopic
 from penstock.node.serving.access import READ_TOPIC, WRITE_TOPIC, Right, audit_log
 from penstock.node.serving.audit import ABOUT, Asked
 from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.requests.api import ApiKey
 
@@ -29,11 +30,13 @@ RULE = AclBinding(Resource.TOPIC, "x", PatternType.LITERAL, "User:ada", "*", Ope
 
 
 class Written:
-    """A topic, and its writer; while it `fails` nothing gets there."""
+    """A topic, and its writer; while it `fails` nothing gets there, and lines that it `refuses` do not."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.fails = False
+        self.refuses: dict[str, KafkaError | None] = {}
+        """Each once; None: no answer comes."""
         self.news = asyncio.Event()
 
     async def start(self) -> None: ...
@@ -49,9 +52,15 @@ class Written:
         self.news.set()
         if self.fails:
             raise ClientError("nobody is there")
-        self.lines.append(value.decode())
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        done.set_result(None)
+        line = value.decode()
+        error = self.refuses.get(line)
+        if line not in self.refuses:
+            self.lines.append(line)
+            done.set_result(None)
+        elif error is not None:
+            done.set_exception(error)
+        self.refuses.pop(line, None)
         return done
 
     async def until(self, *lines: str) -> None:
@@ -91,6 +100,15 @@ async def test_lines_get_there_in_their_order_and_not_those_about_writing_to_it(
     assert made.lost == 0
 
 
+async def test_a_name_begins_no_line_of_its_own(topic: type[AuditTopic]) -> None:
+    written = Written()
+    made = topic("audit", 7, lambda: written, as_json=False)
+    made.begin()
+    said(READ_TOPIC, "flüge\nPrincipal = User:root\x1b[2J\ud800")
+    await written.until(f"{READ_TOPIC} flüge\\nPrincipal = User:root\\x1b[2J\\ud800")
+    await made.stop()
+
+
 async def test_what_has_no_room_is_lost_told_and_said_there(
     topic: type[AuditTopic], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -112,6 +130,55 @@ async def test_what_has_no_room_is_lost_told_and_said_there(
     written.fails = False
     await written.until("first", "x", '{"event": "lost", "lines": 2}')
     await made.stop()
+
+
+@pytest.mark.parametrize("error", [KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS), None])
+async def test_what_is_there_is_not_written_again_because_something_else_is_not(
+    topic: type[AuditTopic], monkeypatch: pytest.MonkeyPatch, error: KafkaError | None
+) -> None:
+    monkeypatch.setattr(audit_topic, "LIMIT_S", 0.05)
+    written = Written()
+    written.refuses = {"two": error}
+    made = topic("audit", 7, lambda: written, as_json=False)
+    made.begin()
+    for text in ("one", "two", "three"):
+        audit_log.info(text)
+    await written.until("one", "three", "two")
+    await made.stop()
+    assert made.lost == 0
+
+
+async def test_what_the_topic_never_takes_holds_nothing_up(
+    topic: type[AuditTopic], caplog: pytest.LogCaptureFixture
+) -> None:
+    written = Written()
+    written.refuses = {"large": KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "it is large")}
+    made = topic("audit", 7, lambda: written, as_json=False)
+    made.begin()
+    for text in ("one", "large", "two"):
+        audit_log.info(text)
+    await written.until("one", "two")
+    audit_log.info("three")
+    await written.until("one", "two", "three", "1 lines were lost here")
+    await made.stop()
+    assert made.lost == 1
+    assert "1 lines of the audit log are not in audit: MESSAGE_TOO_LARGE: it is large" in caplog.text
+
+
+async def test_what_waits_for_long_is_told(
+    topic: type[AuditTopic], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(audit_topic, "PATIENCE_S", 0.0)
+    written = Written()
+    written.fails = True
+    made = topic("audit", 7, lambda: written, as_json=False)
+    made.begin()
+    audit_log.info("one")
+    async with asyncio.timeout(10):
+        while "1 lines of the audit log wait for audit: nobody is there" not in caplog.text:
+            await asyncio.sleep(0)
+    await made.stop()
+    assert caplog.text.count("wait for audit") == 1, "at most once a minute"
 
 
 async def test_who_stops_while_nobody_is_there_says_what_is_missing(

@@ -163,6 +163,10 @@ STARTS: dict[str, tuple[Callable[[Files], Settings], str]] = {
         lambda files: of_sasl(sasl_enabled_mechanisms="GSSAPI"),
         "GSSAPI .Kerberos. is not there: take one of PLAIN",
     ),
+    "a node alone that cannot log in to write its audit log": (
+        lambda files: of_sasl(penstock_authorizer_audit_topic="audit", jaas=f'{PLAIN_MODULE} required user_ada="x";'),
+        "as whom this node logs in on CLIENTS; its options username and password",
+    ),
     "PLAIN without users": (
         lambda files: of_sasl(jaas=f'{PLAIN_MODULE} required username="a" password="b";'),
         'expected users of PLAIN in it, as in user_ada="<password>"',

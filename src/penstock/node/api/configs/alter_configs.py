@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 
 from penstock.metadata.configs.effective import broker_text
 from penstock.node.api.commands import handed_on
-from penstock.node.api.configs.own import Change, is_own, with_own_answers
+from penstock.node.api.configs.own import Change, is_of_one_broker, with_own_answers
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.messages.alter_configs import (
@@ -21,7 +21,7 @@ from penstock.protocol.messages.alter_configs import (
 def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> Awaitable[AlterConfigsResponse]:
-    if any(is_own(broker, resource) for resource in request.resources):
+    if any(map(is_of_one_broker, request.resources)):
         return with_own_answers(
             broker, context, request, AlterConfigsResponse(), AlterConfigsResourceResponse, _changes
         )

@@ -11,7 +11,7 @@ from penstock.metadata.configs.effective import broker_text
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import handed_on
-from penstock.node.api.configs.own import Change, is_own, items, with_own_answers
+from penstock.node.api.configs.own import Change, is_of_one_broker, items, with_own_answers
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -30,7 +30,7 @@ _ADDING: Final = (_SET, _APPEND)
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Awaitable[IncrementalAlterConfigsResponse]:
-    if not any(_is_logger(resource) or is_own(broker, resource) for resource in request.resources):
+    if not any(_is_logger(resource) or is_of_one_broker(resource) for resource in request.resources):
         return handed_on(broker, context, request, IncrementalAlterConfigsResponse)
 
     def change_its_loggers(resource: AlterConfigsResource) -> None:

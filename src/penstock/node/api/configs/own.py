@@ -1,9 +1,10 @@
 """What only a broker can judge of its own configs, whichever API changes them: cordoned directories that it does not
 have (KIP-1066), listeners that do not go with those of its file (KIP-226), and keys, certificates and log-ins that a
-listener cannot use. It refuses that before the controller hears of it.
+listener cannot use. It refuses that before the controller hears of it, and what another broker in service has to judge.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -33,8 +34,9 @@ class Change(Value):
     then: str | None
 
 
-def is_own(broker: Broker, resource: Any) -> bool:
-    return bool(resource.resource_type == ResourceType.BROKER and resource.resource_name == str(broker.node_id))
+def is_of_one_broker(resource: Any) -> bool:
+    """And not of all of them, which have an empty name together."""
+    return bool(resource.resource_type == ResourceType.BROKER and resource.resource_name)
 
 
 async def with_own_answers(
@@ -50,9 +52,15 @@ async def with_own_answers(
     and `decide` says which resources this broker has to itself.
     """
     answers: dict[int, Any] = {}
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for number, resource in enumerate(request.resources):
-        wrong = await _wrong_here(broker, context, resource, changes_of)
         deciding = decide(resource)
+        if times[resource.resource_type, resource.resource_name] == 1:
+            wrong = await _wrong_here(broker, context, resource, changes_of)
+        elif deciding is not None:
+            wrong = KafkaError(ErrorCode.INVALID_REQUEST, "A request names each resource once")
+        else:
+            wrong = None  # the controller says so of all of them
         if deciding is not None and wrong is None:
             wrong = _refusal(deciding, resource)
         if deciding is not None or wrong is not None:
@@ -87,8 +95,11 @@ async def _wrong_here(
     changes_of: Callable[[Broker, Sequence[Any]], list[Change]],
 ) -> KafkaError | None:
     """What speaks against a change of this broker's configs that only it can know, and tells who may change them."""
-    if not is_own(broker, resource) or not context.shows(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME):
+    if not is_of_one_broker(resource) or not context.shows(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME):
         return None
+    name = resource.resource_name
+    if name != str(broker.node_id):
+        return _ask_the_other(broker) if _is_in_service(broker, name) else None
     changes = changes_of(broker, resource.configs)
     try:
         for change in changes:
@@ -101,6 +112,16 @@ async def _wrong_here(
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
+
+
+def _is_in_service(broker: Broker, name: str) -> bool:
+    """What a broker that is down can use nobody can say."""
+    return any(name == str(node_id) and not other.fenced for node_id, other in broker.image.brokers.items())
+
+
+def _ask_the_other(broker: Broker) -> KafkaError:
+    message = f"this broker changes its own configs, those of {broker.node_id}, and those of all: ask the other one"
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 async def _check_listeners(broker: Broker, then: Mapping[str, str | None]) -> None:

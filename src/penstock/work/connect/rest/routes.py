@@ -14,7 +14,7 @@ from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.offsets import ConnectorOffsets
 from penstock.work.connect.runtime.loggers import level_named
-from penstock.work.connect.runtime.records import Target
+from penstock.work.connect.runtime.records import MOST_DIGITS, Target
 from penstock.work.connect.versions import LATEST
 
 NOTHING: Final = object()
@@ -34,7 +34,7 @@ class RestRequest(Value):
     def task(self) -> int:
         """RestError."""
         text = self.path["task"]
-        if not text.isdecimal():
+        if not text.isdecimal() or len(text) > MOST_DIGITS:
             raise not_found(f"{text} is no number of a task")
         return int(text)
 

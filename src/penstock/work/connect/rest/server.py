@@ -15,16 +15,17 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
+from yarl import URL
 
 from penstock.client.errors import ClientError as KafkaClientError
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.config import ConfigError
-from penstock.work.connect.rest.basic import ASKS, HEADER, users_of
+from penstock.work.connect.rest.basic import ASKS, users_of
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
 from penstock.work.connect.rest.guard import Guard
 from penstock.work.connect.rest.herder import LIMIT_S
 from penstock.work.connect.rest.routes import NOTHING, ROUTES, RestAnswer, RestRequest, Route, Served
-from penstock.work.connect.rest.signatures import SIGNATURE, HandedOn, signed, user_in, verify
+from penstock.work.connect.rest.signatures import NO_KEY, SIGNATURE, HandedOn, signed, user_in, verify
 from penstock.work.connect.rest.tls import Tls
 
 LARGEST_BODY: Final = 1024 * 1024
@@ -119,14 +120,8 @@ class RestServer:
 
     def _handler(self, route: Route) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
-            user = None
             try:
-                self._guard.check(request)
-                user = await self._user(request, changes=route.changes)
-                _check_accepted(request, route.produces)
-                return await self._answer_when_known(route, request)
-            except ElsewhereError as elsewhere:
-                return await self._forward(request, elsewhere.url, user)
+                return await self._heard(route, request)
             except RestError as error:
                 return _error(error.status, str(error))
             except ConfigError as error:
@@ -142,6 +137,16 @@ class RestServer:
                 return _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
         return handle
+
+    async def _heard(self, route: Route, request: web.Request) -> web.Response:
+        """RestError, and errors of what does the work."""
+        self._guard.check(request)
+        user = await self._user(request, changes=route.changes)
+        _check_accepted(request, route.produces)
+        try:
+            return await self._answer_when_known(route, request)
+        except ElsewhereError as elsewhere:
+            return await self._forward(request, elsewhere.url, user)
 
     async def _user(self, request: web.Request, *, changes: bool) -> str | None:
         """Who asks, and may; None where workers have no users. RestError."""
@@ -195,12 +200,11 @@ class RestServer:
         body = await _read(request)
         headers = {"Content-Type": "application/json"} if body else {}
         if user is not None:
-            headers |= self._in_the_name_of(HandedOn(user, request.method, target, body), request)
+            headers |= self._in_the_name_of(HandedOn(user, request.method, target, body))
         assert self._session is not None
+        where = URL(f"{URL(url).origin()}{target}", encoded=True)  # as it stands: written otherwise, it is another path
         try:
-            async with self._session.request(
-                request.method, f"{url.rstrip('/')}{target}", data=body, headers=headers
-            ) as answer:
+            async with self._session.request(request.method, where, data=body, headers=headers) as answer:
                 kept = {name: answer.headers[name] for name in ("Location",) if name in answer.headers}
                 said = await answer.read()
                 await self._catch_up()
@@ -211,13 +215,13 @@ class RestServer:
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"worker {url} does not answer: {str(error) or type(error).__name__}"
             )
 
-    def _in_the_name_of(self, asked: HandedOn, request: web.Request) -> Mapping[str, str]:
-        """Headers. Where the leader has written no key yet, the client's own."""
+    def _in_the_name_of(self, asked: HandedOn) -> Mapping[str, str]:
+        """Headers. RestError where the leader has written no key yet: the client's password goes to no other worker."""
         assert self.served is not None
         keys = self.served.herder.worker.state.session_keys
-        if keys:
-            return signed(asked, keys[0], self._settings["inter.worker.signature.algorithm"])
-        return {HEADER: request.headers[HEADER]} if HEADER in request.headers else {}
+        if not keys:
+            raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, NO_KEY)
+        return signed(asked, keys, self._settings["inter.worker.signature.algorithm"])
 
     async def _catch_up(self) -> None:
         """The next request to this worker has to see what another worker has just changed."""

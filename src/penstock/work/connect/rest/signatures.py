@@ -1,7 +1,8 @@
 """What one worker hands on to another, signed with the session key of their group (KIP-507).
 
 It says in whose name: so no password goes from worker to worker. What is signed is the whole request, its user, its
-verb, its path with the query, and its body; Connect signs the body alone.
+verb, its path with the query, and its body; Connect signs the body alone. There is a signature by each key that the
+worker knows, so that one that has read the next key, or has not yet, is understood by one of which the contrary holds.
 """
 
 import base64
@@ -14,11 +15,15 @@ from urllib.parse import quote, unquote
 
 from penstock.protocol.value import Value
 from penstock.work.connect.rest.errors import RestError, bad_request
-from penstock.work.connect.runtime.session_keys import SessionKey, signature
+from penstock.work.connect.runtime.session_keys import KEPT, SessionKey, signature
 
 SIGNATURE: Final = "X-Connect-Authorization"
 ALGORITHM: Final = "X-Connect-Request-Signature-Algorithm"
 USER: Final = "X-Penstock-User"
+NO_KEY: Final = (
+    "this worker has read no session key: one is written when a worker leads that has rest.extension.classes"
+    " and penstock.rest.basic.auth.file; then repeat the request"
+)
 
 
 class HandedOn(Value):
@@ -33,9 +38,10 @@ class HandedOn(Value):
         return json.dumps([self.user, self.verb, self.target]).encode() + b"\n" + self.body
 
 
-def signed(asked: HandedOn, key: SessionKey, algorithm: str) -> dict[str, str]:
+def signed(asked: HandedOn, keys: Sequence[SessionKey], algorithm: str) -> dict[str, str]:
     """Headers."""
-    made = base64.b64encode(signature(key, algorithm, asked.message())).decode()
+    message = asked.message()
+    made = ",".join(base64.b64encode(signature(key, algorithm, message)).decode() for key in keys)
     return {SIGNATURE: made, ALGORITHM: algorithm, USER: quote(asked.user, safe="")}
 
 
@@ -53,13 +59,17 @@ def verify(asked: HandedOn, headers: Mapping[str, str], keys: Sequence[SessionKe
             f"this worker takes requests of workers that are signed by {allowed} (inter.worker.verification.algorithms)"
         )
     if not keys:
-        raise RestError(
-            HTTPStatus.SERVICE_UNAVAILABLE, "this worker has read no session key yet: it starts, or its group does"
-        )
-    try:
-        shown = base64.b64decode(headers[SIGNATURE], validate=True)
-    except ValueError:
-        shown = b""
+        raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, NO_KEY)
+    shown = [_decoded(text) for text in headers[SIGNATURE].split(",", KEPT)[:KEPT]]
     message = asked.message()
-    if not any(hmac.compare_digest(signature(key, algorithm, message), shown) for key in keys):
+    made = [signature(key, algorithm, message) for key in keys]
+    if not any(hmac.compare_digest(right, one) for right in made for one in shown):
         raise RestError(HTTPStatus.FORBIDDEN, "the signature is not that of a worker of this group, or of an older key")
+
+
+def _decoded(text: str) -> bytes:
+    """Nothing for what is no base64."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""

@@ -151,7 +151,7 @@ class ConfigState:
 
     def _session_key(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
         key = read_key(document or {})
-        if key is not None and not name:
+        if key is not None and not name and key not in self.session_keys:  # a record may come twice
             self.session_keys = (key, *self.session_keys)[:KEPT]
 
     def _logger(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> LoggerLevel | None:

@@ -34,6 +34,8 @@ LOGGER: Final = "logger-cluster-"
 CONNECTOR_STATUS: Final = "status-connector-"
 TASK_STATUS: Final = "status-task-"
 TOPIC_STATUS: Final = "status-topic-"
+MOST_DIGITS: Final = 9
+"""Of the number of a task; who writes to a topic, or asks for a path, may write any."""
 _OF_CONNECTOR: Final = ":connector-"
 
 
@@ -78,7 +80,8 @@ def decode(data: bytes | None) -> dict[str, Any] | None:
 def parse_task(text: str) -> TaskId | None:
     """`NAME-0`; None if it is no task."""
     connector, _, number = text.rpartition("-")
-    return TaskId(connector, int(number)) if connector and number.isdecimal() and number.isascii() else None
+    is_number = number.isdecimal() and number.isascii() and len(number) <= MOST_DIGITS
+    return TaskId(connector, int(number)) if connector and is_number else None
 
 
 def is_of(connector: str, name: str) -> bool:

@@ -117,3 +117,9 @@ async def test_the_controller_decides_about_the_rest(broker: Broker, logger: log
     assert [response.resource_name for response in responses] == ["orders", "1"]
     assert [resource.resource_name for resource in asked_of(broker)[0].resources] == ["orders"]
     assert logger.level == logging.CRITICAL
+
+
+async def test_loggers_are_named_once(broker: Broker, logger: logging.Logger) -> None:
+    twice = [loggers_of(str(broker.node_id), (SET, NAME, level)) for level in ("DEBUG", "INFO")]
+    assert [answer.error_code for answer in await answers(broker, *twice)] == [ErrorCode.INVALID_REQUEST] * 2
+    assert logger.level == logging.NOTSET

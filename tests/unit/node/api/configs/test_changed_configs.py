@@ -50,11 +50,13 @@ async def answered(
     watches: bool = False,
     static: Mapping[str, str] | None = None,
     dynamic: Mapping[str, str] | None = None,
+    name: str = "1",
+    times: int = 1,
 ) -> tuple[int, str | None]:
     """The error of a broker's own configs; REFUSED is the controller's."""
 
     async def controllers_answer(_: Any, __: Any, request: Any, response: Any) -> Any:
-        assert len(request.resources) == 1
+        assert len(request.resources) == times
         answer = of_newer if response is of_newer.IncrementalAlterConfigsResponse else of_older
         return response(responses=[answer.AlterConfigsResourceResponse(error_code=REFUSED, error_message=None)])
 
@@ -69,9 +71,10 @@ async def answered(
     context = RequestContext(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 1, "c", session, authorizer)
     config = BrokerConfig.embedded(static)
     config.apply_dynamic(broker=dynamic or {}, default={})
-    broker = SimpleNamespace(node_id=1, config=config, slices=Slices())
+    image = SimpleNamespace(brokers={2: SimpleNamespace(fenced=False), 3: SimpleNamespace(fenced=True)})
+    broker = SimpleNamespace(node_id=1, config=config, slices=Slices(), image=image)
     configs = [change(*row) for row in changes.items()]
-    asked = [resource(resource_type=ResourceType.BROKER, resource_name="1", configs=configs)]
+    asked = [resource(resource_type=ResourceType.BROKER, resource_name=name, configs=configs)] * times
     answer = await function(cast("Any", broker), context, request(resources=asked))
     (only,) = answer.responses
     return only.error_code, only.error_message
@@ -145,3 +148,25 @@ async def test_what_a_replacement_takes_away_without_naming_it_is_looked_at(
     found, message = await answered(monkeypatch, api, change, static=CERTIFIED, dynamic=set_before)
     assert found == code
     assert message is None or "ssl.keystore.location is missing" in message
+
+
+@both
+@pytest.mark.parametrize(
+    ("name", "code"), [("2", ErrorCode.INVALID_REQUEST), ("3", REFUSED), ("4", REFUSED), ("02", REFUSED)]
+)
+async def test_what_another_broker_in_service_has_to_look_at_is_not_changed_here(
+    monkeypatch: pytest.MonkeyPatch, api: Any, name: str, code: int
+) -> None:
+    """3 is down: nobody can look. Of those that are none the controller says so."""
+    found, message = await answered(monkeypatch, api, {"ssl.keystore.location": "/nowhere"}, name=name)
+    assert found == code
+    assert message is None or message.endswith("those of 1, and those of all: ask the other one")
+
+
+@both
+async def test_a_broker_that_is_named_twice_is_refused_by_who_refuses_that(
+    monkeypatch: pytest.MonkeyPatch, api: Any
+) -> None:
+    """If the one that is wrong were taken out, the other one would be carried out."""
+    code, _ = await answered(monkeypatch, api, {"cordoned.log.dirs": "/nowhere"}, times=2)
+    assert code == REFUSED

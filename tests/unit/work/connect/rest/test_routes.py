@@ -169,9 +169,10 @@ async def test_a_level_is_set_here_or_everywhere() -> None:
     assert len(told.calls) == 1
 
 
-def test_a_task_has_a_number() -> None:
+@pytest.mark.parametrize("task", ["x", "9" * 5000])
+def test_a_task_has_a_number(task: str) -> None:
     with pytest.raises(RestError):
-        RestRequest({"task": "x"}, {}, None).task  # noqa: B018
+        RestRequest({"task": task}, {}, None).task  # noqa: B018
     assert RestRequest({"task": "12"}, {}, None).task == 12
 
 

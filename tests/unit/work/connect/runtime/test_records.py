@@ -36,7 +36,15 @@ def test_the_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("text", "task"),
-    [("a-0", TaskId("a", 0)), ("a-b-12", TaskId("a-b", 12)), ("a", None), ("-1", None), ("a-x", None), ("a-²", None)],
+    [
+        ("a-0", TaskId("a", 0)),
+        ("a-b-12", TaskId("a-b", 12)),
+        ("a", None),
+        ("-1", None),
+        ("a-x", None),
+        ("a-²", None),
+        (f"a-{'9' * 5000}", None),
+    ],
 )
 def test_tasks_are_named_by_their_connector_and_a_number(text: str, task: TaskId | None) -> None:
     assert parse_task(text) == task

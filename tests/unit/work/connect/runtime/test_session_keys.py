@@ -48,7 +48,7 @@ def test_what_is_none_changes_nothing(value: bytes | None) -> None:
 
 def test_the_last_two_count() -> None:
     state, keys = ConfigState(), [new_key(bytes([number]) * 32, "HmacSHA256", number) for number in range(3)]
-    for key in keys:
+    for key in (*keys, keys[2], keys[1]):
         state.apply("session-key", encode(as_document(key)))
     assert state.session_keys == (keys[2], keys[1])
 
