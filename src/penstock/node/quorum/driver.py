@@ -270,7 +270,7 @@ class QuorumDriver:
     # Requests and answers of peers.
 
     def request(self, request: ask.Request) -> asyncio.Future[ask.Answer]:
-        """Fails with KafkaError BROKER_NOT_AVAILABLE when the driver has ended, or too many wait: close the connection."""
+        """Fails with KafkaError BROKER_NOT_AVAILABLE when it has ended, or too many wait: close the connection."""
         token: asyncio.Future[ask.Answer] = asyncio.get_running_loop().create_future()
         if not self.is_running or len(self._events) >= MOST_WAITING:
             token.set_exception(_unavailable())
