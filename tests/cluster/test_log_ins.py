@@ -16,7 +16,7 @@ from penstock.log.disk import Disk
 from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.security_records import UserScramCredentialRecord
-from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, NEWEST_LEVEL, first_snapshot
+from penstock.node.assembly.first_voters import FIRST_SNAPSHOT_NAME, NEWEST_LEVELS, first_snapshot
 from penstock.node.assembly.start import StartError, start_node
 from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
 from penstock.protocol.errors import ErrorCode
@@ -143,7 +143,7 @@ async def test_who_is_removed_has_no_session_left_when_that_is_answered(tmp_path
 
 async def test_controllers_log_in_by_their_own_logs_before_there_is_a_leader(tmp_path: Path) -> None:
     cluster = Nodes(tmp_path, dict.fromkeys((1, 2, 3), BOTH), **SCRAM_BETWEEN)
-    first = first_snapshot({}, "", 1, [*NEWEST_LEVEL, credential("node", "between"), credential("admin", "hush")])
+    first = first_snapshot({}, "", 1, [*NEWEST_LEVELS, credential("node", "between"), credential("admin", "hush")])
     for node_id in cluster.roles:
         write_first_snapshot(Disk(), str(tmp_path / f"node-{node_id}"), FIRST_SNAPSHOT_NAME, first)
     try:

@@ -12,7 +12,7 @@ from penstock.metadata.features import (
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
     SUPPORTED_FEATURES,
-    first_level,
+    first_levels,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.security_records import AccessControlEntryRecord, UserScramCredentialRecord
@@ -21,14 +21,18 @@ OF_USERS = (UserScramCredentialRecord, AccessControlEntryRecord)
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The formatted levels, or the nearest supported ones; else those of new clusters in Kafka, but for
-    `WAIT_FOR_AN_OPERATOR`. A level whose needs are not met is left out.
+    """The formatted levels, or the nearest supported ones; where no level was formatted those of new clusters in Kafka,
+    but for `WAIT_FOR_AN_OPERATOR`. A level whose needs are not met is left out.
+
+    As in Kafka, whose tool writes no level 0, a feature that was not named beside metadata.version is at 0.
     """
     named = {record.name: record.feature_level for record in formatted if isinstance(record, FeatureLevelRecord)}
-    metadata_version = _supported(METADATA_VERSION, named.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
+    if METADATA_VERSION not in named:
+        named = first_levels(NEWEST_METADATA_VERSION) | named
+    metadata_version = _supported(METADATA_VERSION, named[METADATA_VERSION])
     records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)]
     for name, levels in KAFKAS_FEATURES.items():
-        level = _supported(name, named.get(name, first_level(name, metadata_version)))
+        level = _supported(name, named.get(name, 0))
         if not level or name == KRAFT_VERSION or metadata_version < levels[level].needs.get(METADATA_VERSION, 0):
             continue
         if name == ELIGIBLE_LEADER_REPLICAS:

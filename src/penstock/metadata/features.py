@@ -111,6 +111,12 @@ def metadata_version_named(text: str) -> int | None:
     return max(levels, default=None)
 
 
+def first_levels(metadata_version: int) -> dict[str, int]:
+    """What a new cluster at this level of metadata.version begins with, but for what it begins without."""
+    levels = {name: first_level(name, metadata_version) for name in KAFKAS_FEATURES if name != KRAFT_VERSION}
+    return {METADATA_VERSION: metadata_version} | {name: level for name, level in levels.items() if level}
+
+
 def first_level(feature: str, metadata_version: int) -> int:
     """Of a new cluster at this level of metadata.version."""
     return 0 if feature in WAIT_FOR_AN_OPERATOR else default_level(feature, metadata_version)

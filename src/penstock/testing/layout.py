@@ -15,7 +15,7 @@ from penstock.metadata.configs.voters import BOOTSTRAP_KEY, VOTERS_KEY, InitialC
 from penstock.metadata.records import MetadataRecord
 from penstock.node.assembly.first_voters import (
     FIRST_SNAPSHOT_NAME,
-    NEWEST_LEVEL,
+    NEWEST_LEVELS,
     first_snapshot,
     read_first_voters,
 )
@@ -123,7 +123,7 @@ class Layout(Value):
         reached = {node_id: _reached(node_id, own, network) for node_id, own in ports.items()}
         controllers = {node_id: own["CONTROLLER"] for node_id, own in reached.items() if "CONTROLLER" in own}
         directories = {node_id: directory / f"node-{node_id}" for node_id in self.roles}
-        records = NEWEST_LEVEL if secured is None else secured.records
+        records = NEWEST_LEVELS if secured is None else secured.records
         format_as_one_cluster(directories, controllers if dynamic_voters else None, records)
         common |= voters_settings(controllers, dynamic=dynamic_voters)
         of_clients = listeners["broker"][0]
@@ -187,7 +187,7 @@ def _reached(node_id: int, ports: Mapping[str, ReservedPort], network: Network |
 def format_as_one_cluster(
     directories: Mapping[int, Path],
     first_voters: Mapping[int, str] | None = None,
-    records: Sequence[MetadataRecord] = NEWEST_LEVEL,
+    records: Sequence[MetadataRecord] = NEWEST_LEVELS,
 ) -> str:
     """By node id; directories that are formatted already stay as they are.
 
@@ -201,7 +201,7 @@ def format_as_one_cluster(
     cluster_id = next((identity.cluster_id for identity in known.values()), uuid_to_text(random_uuid(random)))
     voters = _voters(disk, random, known, first_voters or {})
     listener, now_ms = "CONTROLLER" if voters else "", time.time_ns() // 1_000_000
-    snapshot = first_snapshot(voters, listener, now_ms, records) if voters or records is not NEWEST_LEVEL else None
+    snapshot = first_snapshot(voters, listener, now_ms, records) if voters or records is not NEWEST_LEVELS else None
     for node_id, path in paths.items():
         if path in known:
             continue

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,8 +21,9 @@ from penstock.node.quorum.applier import Applier
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.state_file import StateFile
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
-from penstock.raft.effects import Commit
+from penstock.raft.effects import Commit, ElectionState
 from penstock.testing.simulator import simulate
+from penstock.testing.simulator.loop import VirtualLoop
 from penstock.testing.simulator.plan import Plan, replica_settings
 
 SEEDS = 120
@@ -59,7 +61,31 @@ def test_a_follower_that_applies_what_is_not_committed(monkeypatch: pytest.Monke
 
 def test_a_vote_that_is_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StateFile, "write", lambda *_: None)
-    assert "goes back from epoch" in first_found(seeds(SEEDS, first=8), plan_of("kill all", "kill the leader"))
+    assert "goes back from epoch" in first_found(seeds(SEEDS, first=5), plan_of("kill all", "kill the leader"))
+
+
+def slow_disks(monkeypatch: pytest.MonkeyPatch, *, longest_s: float) -> None:
+    begin = VirtualLoop.__init__
+
+    def begin_slowly(self: VirtualLoop, random: Random) -> None:
+        begin(self, random)
+        self.thread_delay_s = lambda _: random.uniform(0.0, longest_s)
+
+    monkeypatch.setattr(VirtualLoop, "__init__", begin_slowly)
+
+
+def test_a_vote_that_is_cast_while_it_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    def go_on(self: QuorumDriver, state: ElectionState) -> None:
+        self.threads.begin(self._state.write, state, self.raft.quorum).add_done_callback(self._succeeded)
+
+    slow_disks(monkeypatch, longest_s=1.5)
+    monkeypatch.setattr(QuorumDriver, "_persist", go_on)
+    assert "goes back from epoch" in first_found(seeds(SEEDS), plan_of("kill all", "kill the leader"))
+
+
+def test_a_vote_that_takes_long_to_write_is_not_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_disks(monkeypatch, longest_s=0.4)
+    assert [simulate(seed, plan=plan_of("kill all", "kill the leader")).violations for seed in (3, 4)] == [[], []]
 
 
 def test_a_snapshot_that_forgets_something(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,13 @@ class AssignmentEpoch(Value):
     timestamp_ms: int
     """When the assignment was worked out; 0 if the next one is not to wait."""
 
+    def wait_ms(self, interval_ms: int, now_ms: int) -> int:
+        """For how long the next one has to wait.
+
+        Not at all behind one of the future, which is of a clock that was set back, or of a coordinator before this one.
+        """
+        return max(self.timestamp_ms + interval_ms - now_ms, 0) if 0 < self.timestamp_ms <= now_ms else 0
+
 
 NO_ASSIGNMENT: Final = AssignmentEpoch(0, 0)
 

@@ -12,7 +12,7 @@ from penstock.log.disk import Disk
 from penstock.log.names import partition_directory
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.voters import InitialController
-from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION
+from penstock.metadata.features import NEWEST_METADATA_VERSION, first_levels
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.snapshot import encode_snapshot, snapshot_name
 from penstock.protocol.internal_topics import CLUSTER_METADATA
@@ -20,7 +20,9 @@ from penstock.raft.control import quorums_in, snapshot_header_records
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
 
-NEWEST_LEVEL = (FeatureLevelRecord(name=METADATA_VERSION, feature_level=NEWEST_METADATA_VERSION),)
+NEWEST_LEVELS = tuple(
+    FeatureLevelRecord(name=name, feature_level=level) for name, level in first_levels(NEWEST_METADATA_VERSION).items()
+)
 """What a cluster begins with by default."""
 
 FIRST_SNAPSHOT = SnapshotId(0, 0)
@@ -38,7 +40,7 @@ def first_snapshot(
     controllers: Mapping[int, InitialController],
     listener_name: str,
     now_ms: int,
-    records: Sequence[MetadataRecord] = NEWEST_LEVEL,
+    records: Sequence[MetadataRecord] = NEWEST_LEVELS,
 ) -> bytes:
     """The snapshot that names these voters, if any, and holds what the cluster is to begin with."""
     quorum = (

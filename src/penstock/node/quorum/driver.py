@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.event_loop import steady_clock
@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 Event = Callable[[int], list[do.Effect]]
 """Tells the core what happened, and when; gives what is to be done."""
+MOST_WAITING: Final = 1_000
+"""Events that wait for a vote to be written before peers' requests are refused: they ask again, a disk may hang on."""
 
 
 class QuorumDriver:
@@ -54,14 +56,12 @@ class QuorumDriver:
         self.on_failure = Signal[Exception]()
         """Told when the driver has ended by itself."""
         self._log, self._snapshots, self._state = stores.log, stores.snapshots, stores.state
-        self._peers = peers
         self._clock, self._now_ms, self._random = clock, clock.now_ms, random
-        self._metrics = QuorumMetrics()
+        self._peers, self._metrics = peers, QuorumMetrics()
         self._applier = Applier(stores, application, self, self._metrics.commits)
         self._raft: Raft | None = None
         self._ended: KafkaError | None = None
-        self._events: deque[Event] = deque()
-        self._effects: deque[do.Effect] = deque()
+        self._events, self._effects = deque[Event](), deque[do.Effect]()
         self._is_busy = self._is_starting = self._is_persisting = False
         self._alarm = Alarm(self._tick, lambda: self._now_ms())
         self.threads = Threads(stores.threads)
@@ -270,9 +270,9 @@ class QuorumDriver:
     # Requests and answers of peers.
 
     def request(self, request: ask.Request) -> asyncio.Future[ask.Answer]:
-        """Fails with KafkaError BROKER_NOT_AVAILABLE when the driver has ended: the connection should be closed."""
+        """Fails with KafkaError BROKER_NOT_AVAILABLE when it has ended, or too many wait: close the connection."""
         token: asyncio.Future[ask.Answer] = asyncio.get_running_loop().create_future()
-        if not self.is_running:
+        if not self.is_running or len(self._events) >= MOST_WAITING:
             token.set_exception(_unavailable())
             return token
         self._asked[token] = None
@@ -356,8 +356,8 @@ class QuorumDriver:
     def _succeeded(self, work: asyncio.Future[Any]) -> bool:
         """A thread's work. If it failed the driver has ended, by that at the latest."""
         error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it was cancelled") if work.cancelled() else work.exception()
-        if isinstance(error, Exception):
-            self.fail(error)
+        if error is not None:
+            self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
         return self._ended is None
 
     def _reply(self, effect: do.Reply) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -61,6 +62,8 @@ AT_ONCE: Final = 4
 RESIGN_S: Final = 1
 """How long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
+SNAPSHOTS_AT_ONCE: Final = 2
+"""In one log directory: half of its threads are left for votes, and for what is to be committed."""
 
 
 class GroupHost(Protocol):
@@ -232,6 +235,7 @@ class GroupKeeper:
             try:
                 await self._try_again()
                 await self._follow()
+                self._keep_short()
                 for replica in self._running():
                     self._look_at(replica)
             except Exception:
@@ -331,8 +335,17 @@ class GroupKeeper:
         for partition in list(replica.group.partitions):
             self._host.on_group(*partition)
 
+    def _keep_short(self) -> None:
+        """The longest logs first: a snapshot syncs all that the partitions got, and groups that get as much need one
+        at the same time.
+        """
+        running = sorted(self._running(), key=lambda replica: -replica.group.bytes_since_snapshot)
+        writing = Counter(one.own_log.parent for one in running if one.writes_snapshot)
+        for replica in running:
+            if writing[replica.own_log.parent] < SNAPSHOTS_AT_ONCE:
+                writing[replica.own_log.parent] += replica.keep_short()
+
     def _look_at(self, replica: GroupReplica) -> None:
-        replica.keep_short()
         if not replica.leads or self._is_leaving:
             return
         within_ms = self._context.config.replica_lag_time_max_ms

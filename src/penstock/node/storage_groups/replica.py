@@ -201,10 +201,16 @@ class GroupReplica:
 
     # Its log.
 
-    def keep_short(self) -> None:
-        """Begin a snapshot, if it is worth one."""
-        if self.group.bytes_since_snapshot >= self._snapshot_bytes and not self._snapshots:
+    @property
+    def writes_snapshot(self) -> bool:
+        return bool(self._snapshots)
+
+    def keep_short(self) -> bool:
+        """Begin a snapshot, if it is worth one, and none is under way: then true."""
+        begins = self.group.bytes_since_snapshot >= self._snapshot_bytes and not self._snapshots
+        if begins:
             self._snapshots.start(self._take_snapshot(), f"snapshot of {self.log}")
+        return begins
 
     async def _take_snapshot(self) -> None:
         try:

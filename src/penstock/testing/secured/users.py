@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from penstock.metadata.features import METADATA_VERSION, NEWEST_METADATA_VERSION
+from penstock.metadata.features import NEWEST_METADATA_VERSION, first_levels
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
 from penstock.metadata.security_records import AccessControlEntryRecord, UserScramCredentialRecord
 from penstock.protocol.acls import WILDCARD, Operation, PatternType, Permission, Resource
@@ -41,7 +41,8 @@ def check_names(users: Sequence[str]) -> None:
 
 def first_records(passwords: Mapping[str, Secret], random: Random) -> list[MetadataRecord]:
     """What the cluster is formatted with."""
-    records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=NEWEST_METADATA_VERSION)]
+    levels = first_levels(NEWEST_METADATA_VERSION)
+    records: list[MetadataRecord] = [FeatureLevelRecord(name=name, feature_level=levels[name]) for name in levels]
     records += (_credential(name, password, random) for name, password in passwords.items())
     for name in passwords:
         if name != ADMIN:

@@ -28,7 +28,7 @@ class Observer:
         self._violated = ledger.violated
         self._trace = trace
         self._parts: QuorumParts | None = None
-        self._epoch = -1
+        self._epoch = self._written = -1
         self._leader: int | None = None
         self.on_event: Callable[[], None] | None = None
         self.controls_since: float | None = None
@@ -48,7 +48,7 @@ class Observer:
     def begun(self, process: Process, parts: QuorumParts) -> None:
         """The node has its parts, and waits for nothing yet."""
         self._parts = parts
-        self._epoch = -1
+        self._epoch = self._written = -1
         self._high_watermark = 0
         self._watch_image(parts.context.image)
         process.watch = self._look
@@ -77,10 +77,11 @@ class Observer:
             self.on_event()
         quorum = self._parts.quorum
         epoch, leader = quorum.epoch, quorum.leader_id
+        if epoch != self._written and quorum.is_running and not quorum._is_persisting:
+            self._written = epoch  # unwritten state was not sent to any peer
+            self._agreement.in_epoch(self._name, epoch)
         if epoch != self._epoch or leader != self._leader:
             self._epoch, self._leader = epoch, leader
-            if quorum.is_running:  # unwritten state was not sent to any peer
-                self._agreement.in_epoch(self._name, epoch)
             if quorum.is_leader(epoch):
                 self._agreement.leads(self._name, epoch)
             self._trace.note(self._name, f"epoch {epoch}, leader {leader}, {quorum.role_name}")

@@ -59,7 +59,7 @@ async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: 
     assert driver.image.brokers[NODE].epoch == 6, "after the control record, the features and what they need"
 
 
-@pytest.mark.parametrize(("formatted", "expected"), [(20, {"metadata.version": 20}), (99, DEFAULT_FEATURES)])
+@pytest.mark.parametrize(("formatted", "expected"), [(20, {"metadata.version": 20}), (99, {"metadata.version": 33})])
 async def test_an_empty_cluster_gets_the_features_that_it_was_formatted_with(
     memory: GatedLog, formatted: int, expected: dict[str, int]
 ) -> None:

@@ -64,7 +64,7 @@ class WrittenSnapshots(MemorySnapshots):
 class MemoryState:
     def __init__(self) -> None:
         self.state = ElectionState()
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.goes_on = threading.Event()
         """Cleared, it is a disk that hangs."""
         self.goes_on.set()

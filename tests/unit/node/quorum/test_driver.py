@@ -10,6 +10,7 @@ from tests.unit.node.quorum.kit import VOTERS, Kit
 from tests.unit.node.quorum.memory import HeldLog, batch_of
 
 from penstock.node.quorum import applier
+from penstock.node.quorum.driver import MOST_WAITING
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft import requests as ask
 from penstock.raft.ports import SnapshotId
@@ -250,6 +251,23 @@ async def test_a_vote_is_cast_when_it_is_on_the_disk_and_what_comes_behind_it_wa
     await kit.driver.stop()
 
 
+async def test_while_a_disk_hangs_peers_are_refused_before_too_many_wait() -> None:
+    kit = Kit(voters=3)
+    await kit.driver.start()
+    kit.state.goes_on.clear()
+    epoch = kit.driver.epoch + 5
+    vote = ask.Vote(epoch, VOTERS[1].key, VOTERS[0].key, last_epoch=1, end_offset=9)
+    asked = [kit.driver.request(vote) for _ in range(MOST_WAITING + 2)]
+    with pytest.raises(KafkaError) as refused:
+        await asked.pop()
+    assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    kit.state.goes_on.set()
+    answers = await asyncio.gather(*asked)
+    assert all(isinstance(answer, ask.VoteAnswer) and answer.granted for answer in answers)
+    await kit.driver.request(vote)
+    await kit.driver.stop()
+
+
 async def test_a_stop_waits_for_the_vote_that_is_being_written() -> None:
     kit = Kit(voters=3)
     await kit.driver.start()
@@ -266,14 +284,21 @@ async def test_a_stop_waits_for_the_vote_that_is_being_written() -> None:
     assert isinstance(await vote, ask.VoteAnswer)
 
 
-async def test_a_vote_that_cannot_be_written_is_not_cast() -> None:
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "read-only"), "KAFKA_STORAGE_ERROR: read-only"),
+        (GeneratorExit(), "GeneratorExit()"),
+    ],
+)
+async def test_a_vote_that_cannot_be_written_is_not_cast(error: BaseException, failure: str) -> None:
     kit = Kit(voters=3)
     await kit.driver.start()
-    kit.state.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "read-only")
+    kit.state.error = error
     with pytest.raises(KafkaError) as refused:
         await kit.driver.request(ask.Vote(7, VOTERS[1].key, VOTERS[0].key, 0, 0))
     assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
-    assert str(kit.failures[0]) == "KAFKA_STORAGE_ERROR: read-only"
+    assert str(kit.failures[0]) == failure
     await kit.driver.stop()
 
 

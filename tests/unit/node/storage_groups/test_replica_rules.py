@@ -2,12 +2,13 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
 from penstock.metadata.topics import PartitionImage, TopicImage
+from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.describe import QuorumDescription, ReplicaDescription
@@ -115,6 +116,27 @@ async def test_a_snapshot_begins_when_enough_was_applied_and_none_is_under_way(w
     await asyncio.sleep(0)
     assert len(world.group.snapshots) == 2
     world.group.snapshots[1].set_result(None)
+
+
+def test_snapshots_leave_threads_of_their_disk_to_votes_and_commits() -> None:
+    class Long:
+        def __init__(self, path: str, length: int, writes_snapshot: bool) -> None:
+            self.own_log, self.writes_snapshot = SimpleNamespace(parent=path), writes_snapshot
+            self.group = SimpleNamespace(bytes_since_snapshot=length)
+
+        def keep_short(self) -> bool:
+            begins, self.writes_snapshot = not self.writes_snapshot, True
+            return begins
+
+    groups = [Long("a", 0, True), *(Long(path, length, False) for length in range(4) for path in "ab")]
+    keeper = cast("GroupKeeper", SimpleNamespace(_running=lambda: groups))
+    for _ in range(2):
+        GroupKeeper._keep_short(keeper)
+        assert [place for place, one in enumerate(groups) if one.writes_snapshot] == [0, 6, 7, 8]
+    groups[0].writes_snapshot = False
+    groups[7].group.bytes_since_snapshot = 0
+    GroupKeeper._keep_short(keeper)
+    assert [place for place, one in enumerate(groups) if one.writes_snapshot] == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("error", [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room"), ValueError("a fault")])

@@ -35,11 +35,8 @@ def due(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> Spec | None:
     state = group.state
     if state.assignment.epoch >= state.epoch or group.assigning is not None:
         return None
-    interval_ms = house.assignment_interval_ms(group.group_id)
-    last_ms = state.assignment.timestamp_ms
-    if last_ms and interval_ms and now_ms < last_ms + interval_ms:
-        return None
-    return _spec(house, group)
+    is_early = state.assignment.wait_ms(house.assignment_interval_ms(group.group_id), now_ms) > 0
+    return None if is_early else _spec(house, group)
 
 
 def assign(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup, spec: Spec, now_ms: int) -> None:

@@ -13,7 +13,7 @@ from penstock.coordinator.group.consumer.table import ConsumerTable
 
 SOONEST_MS: Final = 100
 EACH_MEMBER_MS: Final = 1
-"""So members send together at most 1,000 heartbeats a second."""
+"""So members send together at most 1,000 heartbeats a second, or what they send at the usual interval."""
 PART_OF_AGE: Final = 2
 """Of an assignment: a member comes 2 s after it, then 1 s later, then 1.5 s later, and so on."""
 
@@ -22,9 +22,9 @@ def next_heartbeat_ms(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -
     state, usual_ms = group.state, house.heartbeat_interval_ms(group.group_id)
     assignment = state.assignment
     if assignment.epoch < state.epoch:
-        wait_ms = assignment.timestamp_ms + house.assignment_interval_ms(group.group_id) - now_ms
-    else:
-        wait_ms = (now_ms - assignment.timestamp_ms) // PART_OF_AGE
+        wait_ms = assignment.wait_ms(house.assignment_interval_ms(group.group_id), now_ms)
+    else:  # one of the future is of another clock, and may be hours away
+        wait_ms = abs(now_ms - assignment.timestamp_ms) // PART_OF_AGE
     if wait_ms >= usual_ms:
         return usual_ms
     return min(usual_ms, max(SOONEST_MS, EACH_MEMBER_MS * len(state.members), wait_ms))

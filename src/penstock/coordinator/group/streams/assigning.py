@@ -34,10 +34,10 @@ _Worked = tuple[str, str | None, Roles]
 
 def is_early(house: StreamsTable, group: StreamsGroup, now_ms: int) -> bool:
     """Whether targets are to be worked out, and have to wait: for more members, or as the last ones are new."""
-    if group.state.assignment.epoch >= group.state.epoch:
+    assignment = group.state.assignment
+    if assignment.epoch >= group.state.epoch:
         return False
-    interval_ms, last_ms = house.assignment_interval_ms(group.group_id), group.state.assignment.timestamp_ms
-    return group.is_delayed or bool(last_ms and interval_ms and now_ms < last_ms + interval_ms)
+    return group.is_delayed or assignment.wait_ms(house.assignment_interval_ms(group.group_id), now_ms) > 0
 
 
 def due(house: StreamsTable, group: StreamsGroup, configured: Configured, now_ms: int) -> Spec | None:

@@ -278,6 +278,15 @@ def test_a_member_comes_when_the_next_assignment_is_due() -> None:
     assert bench.beat("m3", bench.group.state.current("m3").epoch).heartbeat_interval_ms == 100
 
 
+def test_an_assignment_of_the_future_neither_holds_up_the_next_one_nor_hurries_members() -> None:
+    bench = two()
+    bench.now_ms -= 3_600_000
+    bench.restart()
+    assert bench.beat("m1", 3).heartbeat_interval_ms == 5_000
+    assert bench.join("m3", "a").member_epoch == 4
+    assert bench.beat("m1", 3).heartbeat_interval_ms == 100
+
+
 def test_the_members_of_a_large_group_take_turns() -> None:
     bench = Bench(a=1)
     for number in range(300):
