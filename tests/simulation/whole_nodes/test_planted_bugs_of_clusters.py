@@ -76,7 +76,8 @@ def slow_disks(monkeypatch: pytest.MonkeyPatch, *, longest_s: float) -> None:
 
 def test_a_vote_that_is_cast_while_it_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     def go_on(self: QuorumDriver, state: ElectionState) -> None:
-        self.threads.begin(self._state.write, state, self.raft.quorum).add_done_callback(self._succeeded)
+        writing = self.threads.begin(self._state.write, state, self.raft.quorum)
+        writing.add_done_callback(lambda written: self._succeeded(written, "not written"))
 
     slow_disks(monkeypatch, longest_s=1.5)
     monkeypatch.setattr(QuorumDriver, "_persist", go_on)

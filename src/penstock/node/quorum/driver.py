@@ -8,8 +8,7 @@ What an event brings about is done, in order, before the next event: votes are o
 thread writes them, and events wait for it. Another one flushes the log, for which nothing waits; what is appended in
 the same turn of the event loop shares it. The application gets what is committed afterwards (see `applier`).
 
-A quorum of one is one like any other: it elects itself, and a record is committed when it is on its disk.
-
+A quorum of one elects itself, like any other, and a record is committed when it is on its disk.
 The driver ends for good when something fails that cannot be made up for: the disk, a log that lacks what is committed,
 an application that cannot apply a record. From then on this node neither votes nor serves, and a leader tells the
 voters so; `failure` says why, one error is logged, and the listeners of `on_failure` are told.
@@ -350,14 +349,15 @@ class QuorumDriver:
 
     def _persisted(self, persisting: asyncio.Future[None]) -> None:
         self._is_persisting = False
-        if self._succeeded(persisting):
+        if self._succeeded(persisting, "the vote could not be written"):
             self._work()
 
-    def _succeeded(self, work: asyncio.Future[Any]) -> bool:
+    def _succeeded(self, work: asyncio.Future[Any], otherwise: str) -> bool:
         """A thread's work. If it failed the driver has ended, by that at the latest."""
-        error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it was cancelled") if work.cancelled() else work.exception()
+        error = asyncio.CancelledError() if work.cancelled() else work.exception()
         if error is not None:
-            self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+            why = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{otherwise}: {str(error) or repr(error)}")
+            self.fail(error if isinstance(error, KafkaError) else why)
         return self._ended is None
 
     def _reply(self, effect: do.Reply) -> None:
@@ -377,7 +377,7 @@ class QuorumDriver:
             self.threads.begin(self._log.flush).add_done_callback(self._flushed)
 
     def _flushed(self, flush: asyncio.Future[None]) -> None:
-        if self._succeeded(flush):
+        if self._succeeded(flush, "the log could not be synced"):
             self.event(self.raft.flushed)
 
     def _examine(self, snapshot: SnapshotId) -> None:
@@ -385,8 +385,8 @@ class QuorumDriver:
 
         def read(fetched: asyncio.Future[bytes]) -> None:
             if self.raft.examining != snapshot:
-                fetched.exception()  # whatever it is: nobody asks for it any more
-            elif self._succeeded(fetched):
+                fetched.exception()  # nobody asks for it any more
+            elif self._succeeded(fetched, "a fetched snapshot cannot be read"):
                 self._applier.examine(snapshot, fetched.result())
                 self._applier.work()
 
@@ -426,7 +426,7 @@ class QuorumDriver:
         remedy = "It needs a newer release of Penstock" if is_newer else self.member.remedy
         exc_info = None if is_newer or isinstance(error, KafkaError | OSError) else error
         logger.error("this node takes part in the quorum no longer: %s. %s", why, remedy, exc_info=exc_info)
-        try:  # a leader says that it goes: the voters need not find out by waiting for it
+        try:  # a leader says that it goes, so the voters need not wait for it
             for effect in self.raft.resign(self._now_ms()) if isinstance(self.raft.role, Leader) else ():
                 if isinstance(effect, do.Send):
                     self._peers.send(effect.to, effect.request)

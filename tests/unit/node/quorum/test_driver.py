@@ -288,7 +288,7 @@ async def test_a_stop_waits_for_the_vote_that_is_being_written() -> None:
     ("error", "failure"),
     [
         (KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "read-only"), "KAFKA_STORAGE_ERROR: read-only"),
-        (GeneratorExit(), "GeneratorExit()"),
+        (GeneratorExit(), "KAFKA_STORAGE_ERROR: the vote could not be written: GeneratorExit()"),
     ],
 )
 async def test_a_vote_that_cannot_be_written_is_not_cast(error: BaseException, failure: str) -> None:
