@@ -11,7 +11,7 @@ from tests.unit.node.stopped_node import config
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.sharing.dead_letter_topics import create, why_not
-from penstock.node.sharing.letter_batches import Letter, Origin, letter_batch, records_in
+from penstock.node.sharing.letter_batches import MOST_UNPACKED, Letter, Origin, letter_batch, records_in
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -66,15 +66,33 @@ def test_records_are_found_in_batches_of_any_codec(codec: Compression) -> None:
     marker = encode_batch([Record(key=b"", value=b"")], base_offset=8, is_control=True)
     broken = encode_batch([Record(value=b"c")], base_offset=9, compression=codec)
     broken[-3:] = b"\xff\xff\xff"
-    found = records_in(bytes(some + marker + broken), {7, 8, 9})
+    found, last = records_in(bytes(some + marker + broken), [7, 8, 9])
     assert {offset: it.value for offset, it in found.items()} == {7: b"b"}
+    assert last == 9
 
 
 def test_what_is_too_large_unpacked_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = encode_batch([Record(value=b"0" * 1_000_000)], base_offset=7, compression=Compression.GZIP)
-    assert list(records_in(bytes(bomb), {7})) == [7]
+    assert list(records_in(bytes(bomb), [7])[0]) == [7]
     monkeypatch.setattr("penstock.node.sharing.letter_batches.MOST_UNPACKED", 100_000)
-    assert records_in(bytes(bomb), {7}) == {}
+    assert records_in(bytes(bomb), [7]) == ({}, 7)
+
+
+def test_very_many_small_batches_that_unpack_to_very_much_are_not_unpacked_together() -> None:
+    large = Record(value=b"0" * (MOST_UNPACKED // 3))
+    log = b"".join(encode_batch([large], base_offset=offset, compression=Compression.ZSTD) for offset in range(20))
+    assert len(log) < 100_000
+    found, last = records_in(log, range(20))
+    assert (list(found), last) == ([0, 1, 2], 2)
+    assert list(records_in(log, [7])[0]) == [7], "what no letter is about is not unpacked"
+
+
+def test_what_members_said_keeps_no_letter_from_its_topic() -> None:
+    said = Failure(5, How.REJECTED, "\0" * 1_000)
+    about = ABOUT.replace(failures=Failures(said, said), cause=Cause.REJECTED)
+    batch, count = letter_batch([Letter(7, about)], {}, ORIGIN, 77, 1_000, may_repeat=False)
+    ((_, where),) = [(name, value) for name, value in decode_batch(batch)[0].headers if name == "__dlq.errors.offset"]
+    assert (where, count, len(batch) <= 1_000) == (b"7", 1, True)
 
 
 @pytest.mark.parametrize(
