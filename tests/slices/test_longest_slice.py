@@ -135,7 +135,7 @@ def test_nor_is_one_that_says_something_else_of_each_record(full: Full, at: int)
             acquired = sum(len(part.acquired_records) for topic in answer.responses for part in topic.partitions)
         said = [AcknowledgementBatch(first_offset=n, last_offset=n, acknowledge_types=[1 + n % 2]) for n in range(MANY)]
         delays_ms = list(range(60_000, 60_000 + MANY))
-        every = {"acknowledge_types": [2] * MANY, "release_delays_ms": delays_ms, "reason": "busy"}
+        every: dict[str, Any] = {"acknowledge_types": [2] * MANY, "release_delays_ms": delays_ms, "reason": "busy"}
         at_once = AcknowledgementBatch(first_offset=0, last_offset=MANY - 1, **every)
         parts = [AcknowledgePartition(acknowledgement_batches=said if at == 1 else [at_once])]
         topics = [AcknowledgeTopic(topic_id=there.ids[at], partitions=parts)]
