@@ -50,6 +50,12 @@ def test_a_copy_has_its_own_headers_but_not_those_of_a_letter_that_it_was() -> N
     assert [value for name, value in letter.headers if name == "__dlq.errors.offset"] == [b"7"]
 
 
+@pytest.mark.parametrize("order", ["deliver-at", "delay", "delay-id", "delay-cancel", "delay-now"])
+def test_a_copy_says_nothing_that_a_topic_which_delays_records_would_obey(order: str) -> None:
+    source = Record(value=b"v", headers=[(f"penstock-{order}", b"x"), ("penstock-delay-offset", b"3")])
+    assert packed({7: source})[0].headers[0] == ("penstock-delay-offset", b"3")
+
+
 def test_a_batch_has_no_more_than_the_topic_takes() -> None:
     sources = {offset: Record(value=b"x" * 4_000) for offset in (7, 8, 9)}
     assert [len(it.value or b"") for it in packed(sources)] == [4_000, 4_000]
