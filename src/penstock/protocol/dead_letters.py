@@ -33,5 +33,5 @@ _ORDERS: Final = frozenset({DELIVER_AT, DELAY, DELAY_ID, CANCEL, NOW})
 
 
 def own_headers(headers: list[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Those that a record had before it became a dead letter, but for what would have a copy wait, or cancel another."""
+    """Those that a record had before it was a dead letter, but for what would have a copy wait, or cancel another."""
     return [(name, value) for name, value in headers if not name.startswith(_PREFIXES) and name not in _ORDERS]
