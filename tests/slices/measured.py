@@ -27,15 +27,6 @@ from penstock.testing.ports import ReservedPort
 
 DESTROYS: Final = (ApiKey.DELETE_TOPICS,)
 """What comes last."""
-READ_LATE: Final = (
-    "coordinator.group.share.groups",
-    "node.api.storage_group_requests",
-    "node.api.transactions.init_transactions",
-    "node.coordinators.share_states",
-    "node.coordinators.shares",
-    "node.coordinators.transactions",
-    "node.sharing.shares",
-)
 LIMIT_S: Final = 120
 SETTINGS: Final = {
     "penstock.metrics.listener": ":0",
@@ -78,9 +69,7 @@ def _depth(cls: type[Message]) -> int:
 
 @contextmanager
 def full_node(directory: str, many: int, *, counts_lines: bool) -> Iterator[tuple[WatchedNode, There]]:
-    load_handlers(CONTROLLER_HANDLERS)  # modules are read once, at the first request
-    for late in READ_LATE:
-        import_module(f"penstock.{late}")
+    load_handlers(CONTROLLER_HANDLERS)
     for key, handler in load_handlers(BROKER_HANDLERS).items():
         _ = api_of(key).request_class, api_of(key).response_class, import_module(handler.function.__module__)
     for key in DECISIONS:

@@ -111,10 +111,11 @@ def test_nor_is_one_that_looks_at_produced_records(full: Full, configs: dict[str
     assert {len(topics) for topics in answers} == {1}
 
 
-def test_nor_is_one_that_says_something_else_of_each_record(full: Full) -> None:
-    """That a member has: as many as it may, each second one accepted."""
+@pytest.mark.parametrize("at", [1, 2], ids=["in batches", "in one batch"])
+def test_nor_is_one_that_says_something_else_of_each_record(full: Full, at: int) -> None:
+    """That a member has: as many as it may, each second one accepted, or each released for another while."""
     node, there = full
-    group, member, topic = "each", str(UUID(int=1)), there.topics[1]
+    group, member, topic = f"each-{at}", str(UUID(int=at)), there.topics[at]
     key: dict[str, Any] = {"group_id": group, "member_id": member}
     with RawClient(node.address) as client:
         earliest = AlterableConfig(name="share.auto.offset.reset", value="earliest")
@@ -124,7 +125,7 @@ def test_nor_is_one_that_says_something_else_of_each_record(full: Full) -> None:
         joining = ShareGroupHeartbeatRequest(**key, subscribed_topic_names=[topic])
         while not (joined := client.ask(joining)).assignment or not joined.assignment.topic_partitions:
             joining = ShareGroupHeartbeatRequest(**key, member_epoch=joined.member_epoch)
-        fetched = FetchTopic(topic_id=there.ids[1], partitions=[FetchPartition()])
+        fetched = FetchTopic(topic_id=there.ids[at], partitions=[FetchPartition()])
         limits: dict[str, Any] = {"max_wait_ms": 100, "max_bytes": 1 << 20, "max_records": MANY, "batch_size": MANY}
         epoch, acquired = 0, 0
         while not acquired:
@@ -132,11 +133,12 @@ def test_nor_is_one_that_says_something_else_of_each_record(full: Full) -> None:
             answer = client.ask(request)
             epoch += 1
             acquired = sum(len(part.acquired_records) for topic in answer.responses for part in topic.partitions)
-        said = [
-            AcknowledgementBatch(first_offset=at, last_offset=at, acknowledge_types=[1 + at % 2]) for at in range(MANY)
-        ]
-        parts = [AcknowledgePartition(acknowledgement_batches=said)]
-        topics = [AcknowledgeTopic(topic_id=there.ids[1], partitions=parts)]
+        said = [AcknowledgementBatch(first_offset=n, last_offset=n, acknowledge_types=[1 + n % 2]) for n in range(MANY)]
+        delays_ms = list(range(60_000, 60_000 + MANY))
+        every: dict[str, Any] = {"acknowledge_types": [2] * MANY, "release_delays_ms": delays_ms, "reason": "busy"}
+        at_once = AcknowledgementBatch(first_offset=0, last_offset=MANY - 1, **every)
+        parts = [AcknowledgePartition(acknowledgement_batches=said if at == 1 else [at_once])]
+        topics = [AcknowledgeTopic(topic_id=there.ids[at], partitions=parts)]
         node.begin()
         answered = client.ask(ShareAcknowledgeRequest(**key, share_session_epoch=epoch, topics=topics))
         assert [part.error_code for topic in answered.responses for part in topic.partitions] == [0]

@@ -81,10 +81,14 @@ async def test_a_letter_says_why_a_record_was_rejected(address: str, topic: str)
         headers = dict(letter.headers)
         assert headers["penstock-dlq-reason"] == b"no customer %d" % number
         assert headers["__dlq.errors.offset"] == b"%d" % number
+    forged = f"{topic}.not-of-the-group"
+    async with Producer(address) as producer:
+        await producer.send_and_wait(forged, b"v")
+        said = [(name, forged.encode() if name == "__dlq.errors.topic" else value) for name, value in found[0].headers]
+        await producer.send_and_wait(f"dlq.{topic}", b"forged", headers=said)
     again = ["groups", "--redrive", "--group", topic]
-    expected = [
-        {"group": topic, "dead_letters": f"dlq.{topic}", "topic": topic, "partition": 0, "records": 3, "gone": 0}
-    ]
+    row = {"group": topic, "dead_letters": f"dlq.{topic}", "topic": topic, "partition": 0, "records": 3, "gone": 0}
+    expected = [row, row | {"topic": forged, "records": 0, "gone": 1}]
     for _ in range(2):
         assert await asyncio.to_thread(ask, address, *again) == expected, "nothing is sent so far"
     assert await asyncio.to_thread(ask, address, *again, "--execute") == expected

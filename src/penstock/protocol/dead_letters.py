@@ -6,6 +6,8 @@ The names with `__dlq` are Kafka's. A letter has the record's key and value wher
 
 from typing import Final
 
+from penstock.protocol.delayed import CANCEL, DELAY, DELAY_ID, DELIVER_AT, NOW
+
 TOPIC: Final = "__dlq.errors.topic"
 PARTITION: Final = "__dlq.errors.partition"
 OFFSET: Final = "__dlq.errors.offset"
@@ -26,8 +28,10 @@ REDRIVEN: Final = "penstock-dlq-redriven"
 """Not of a letter, but of a record that was sent back to its topic: where its letter is, as topic-partition-offset."""
 
 _PREFIXES: Final = "__dlq.errors.", "penstock-dlq-"
+_ORDERS: Final = frozenset({DELIVER_AT, DELAY, DELAY_ID, CANCEL, NOW})
+"""What a topic that delays records obeys: a record that was delivered has had its time."""
 
 
 def own_headers(headers: list[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Those that a record had before it became a dead letter."""
-    return [(name, value) for name, value in headers if not name.startswith(_PREFIXES)]
+    """Those that a record had before it was a dead letter, but for what would have a copy wait, or cancel another."""
+    return [(name, value) for name, value in headers if not name.startswith(_PREFIXES) and name not in _ORDERS]

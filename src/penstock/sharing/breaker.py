@@ -72,8 +72,9 @@ class Breaker:
 
     def limited(self, demand: Demand, records: int) -> tuple[Demand, int]:
         """The demand, and how many of the records may be delivered; while it probes not one more than these."""
-        allowed = self.allowed(records)
-        return (demand if allowed == records else demand.replace(is_record_limit=True)), allowed
+        if self.state is State.CLOSED:
+            return demand, records
+        return demand.replace(is_record_limit=True), self.allowed(records)
 
     def delivered(self, acquired: Sequence[Acquired]) -> None:
         if self.state is State.PROBING:

@@ -16,6 +16,7 @@ At most `partition_max_record_locks` of them are known.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -87,8 +88,9 @@ class OrderedPartition(SharePartition):
 
     def _know(self, begin: int, end: int, keys: Mapping[int, int | None]) -> None:
         """Keys of what is in flight already."""
+        known = sorted(keys)
         for run in [run for run in self.flight.cut(begin, end - 1) if not run.is_finished]:
-            offsets = [offset for offset in sorted(keys) if run.first <= offset <= run.last]
+            offsets = known[bisect_left(known, run.first) : bisect_right(known, run.last)]
             is_free = run.state is RecordState.AVAILABLE
             at = run.first
             for offset in offsets:

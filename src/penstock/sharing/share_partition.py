@@ -405,7 +405,7 @@ class SharePartition:
             self._hold(run, run.held_until_ms, now_ms)
         elif run.state is RecordState.ARCHIVING:
             self._dead_letters.add(run)
-        else:
+        elif run.state is RecordState.ACKNOWLEDGED:
             self.breaker.accepted()
 
     def _take_back(self, run: Run, now_ms: int) -> None:

@@ -128,9 +128,9 @@ class Written(Value):
 def same_types(it: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, int, int]]:
     """(type, delay, first, last) of neighbours with the same type and delay, from the beginning of the partition on."""
     types, delays = it.types, it.delays_ms
+    if len(types) == 1 and len(delays) <= 1:  # of as many offsets as a member likes to name
+        return [(types[0], delays[0] if delays else AS_THE_GROUP, max(it.first, start_offset), it.last)]
     if not delays:
-        if len(types) == 1:
-            return [(types[0], AS_THE_GROUP, max(it.first, start_offset), it.last)]
         return [(kind, AS_THE_GROUP, first, last) for kind, first, last in _alike(types, it.first, start_offset)]
     count = it.last - it.first + 1
     each = zip(*(them if len(them) > 1 else repeat(them[0], count) for them in (types, delays)), strict=True)

@@ -3,6 +3,9 @@
 How far the letters of a group were sent back is committed for `penstock-redrive.GROUP`, in the transaction that sends
 them: so none is sent twice, whatever ends the command, and of two that run the later one goes on. Where a letter is no
 copy, the record is read from its topic, if that still has it.
+
+What a letter says of its record is what somebody wrote who may write to the topic of dead letters, and the command may
+write to more: so it sends nothing but to topics where the group has begun.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from penstock.protocol import dead_letters as header
 TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 REDRIVER: Final = "penstock-redrive."
 POLL_MS: Final = 500
+MOST_DIGITS: Final = 19
+"""Of an offset."""
 
 
 class Letter(NamedTuple):
@@ -55,7 +60,8 @@ def letter_of(record: ConsumedRecord, group_id: str) -> Letter | None:
     """None where it is no letter of this group."""
     said = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
     partition, offset = said.get(header.PARTITION, ""), said.get(header.OFFSET, "")
-    if said.get(header.GROUP) != group_id or not (partition.isdecimal() and offset.isdecimal()):
+    are_numbers = all(text.isdecimal() and len(text) <= MOST_DIGITS for text in (partition, offset))
+    if said.get(header.GROUP) != group_id or not are_numbers:
         return None
     return Letter(record, TopicPartition(said.get(header.TOPIC, ""), int(partition)), int(offset))
 
@@ -94,6 +100,7 @@ class Redrive:
     producer: Producer | None
     """None where nothing is sent."""
     partition_counts: Mapping[str, int]
+    """Of the topics to which something may be sent."""
     counts: dict[TopicPartition, Count] = field(default_factory=dict)
 
     async def run(self, topic: str) -> None:
@@ -146,6 +153,7 @@ async def redrive(session: BrokerSession, admin: Admin, groups: Sequence[str], *
     rows: list[Row] = []
     for group_id in groups:
         topic = await _topic_of(admin, group_id)
+        begun = {place.topic for place in await admin.share_groups.offsets(group_id)}
         async with AsyncExitStack() as stack:
             producer = None
             if execute:
@@ -155,7 +163,8 @@ async def redrive(session: BrokerSession, admin: Admin, groups: Sequence[str], *
             position = reads.replace(group_id=REDRIVER + group_id)
             letters = await stack.enter_async_context(Consumer(servers, position))
             sources = await stack.enter_async_context(Consumer(servers, reads))
-            work = Redrive(group_id, letters, Sources(sources), producer, partition_counts)
+            counts = {name: count for name, count in partition_counts.items() if name in begun}
+            work = Redrive(group_id, letters, Sources(sources), producer, counts)
             await work.run(topic)
         rows += [(group_id, topic, *at, count.records, count.gone) for at, count in sorted(work.counts.items())]
     names = ["GROUP", "DEAD-LETTERS", "TOPIC", "PARTITION", "RECORDS", "GONE"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -56,14 +58,13 @@ class ShareStates:
         answers = await asyncio.gather(
             *(self._ask(broker_id, job, _about(request, asked, part)) for broker_id, part in parts)
         )
-        results: dict[Place, Any] = {}
+        results: dict[UUID, dict[int, Any]] = {}
         for (_, part), answer in zip(parts, answers, strict=True):
             if isinstance(answer, ErrorCode):
                 errors |= dict.fromkeys(part, answer)
             else:
-                results |= {
-                    (topic.topic_id, found.partition): found for topic in answer.results for found in topic.partitions
-                }
+                for topic in answer.results:
+                    results.setdefault(topic.topic_id, {}).update({it.partition: it for it in topic.partitions})
         return _one(job, places, results, errors)
 
     async def _ask(self, broker_id: int, job: AtShareCoordinators, request: Message) -> Any:
@@ -98,15 +99,18 @@ def _about(request: Any, asked: dict[Place, Any], places: list[Place]) -> Messag
 
 
 def _one(
-    job: AtShareCoordinators, places: list[Place], results: dict[Place, Any], errors: dict[Place, ErrorCode]
+    job: AtShareCoordinators, places: list[Place], results: dict[UUID, dict[int, Any]], errors: dict[Place, ErrorCode]
 ) -> Message:
     of_topic: Any = job.answer.__fields__["results"].kind
     of_partition: Any = of_topic.__fields__["partitions"].kind
     topics: dict[UUID, list[Any]] = {}
-    for place in places:
-        found = results.get(place)
-        if found is None:
-            error = errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
-            found = of_partition(partition=place[1], error_code=error)
-        topics.setdefault(place[0], []).append(found)
+
+    def missing(topic_id: UUID, index: int) -> Any:
+        error = errors.get((topic_id, index), ErrorCode.UNKNOWN_SERVER_ERROR)
+        return of_partition(partition=index, error_code=error)
+
+    for topic_id, those in groupby(places, key=itemgetter(0)):
+        told = results.get(topic_id, {})
+        found = [told[index] if index in told else missing(topic_id, index) for _, index in those]
+        topics.setdefault(topic_id, []).extend(found)
     return job.answer(results=[of_topic(topic_id=topic, partitions=them) for topic, them in topics.items()])

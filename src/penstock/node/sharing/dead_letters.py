@@ -210,8 +210,9 @@ class DeadLetterWriter:
         if not ends or ends[-1] < letters[0].offset:
             return letters, {}  # compaction or retention took them
         some = [it for it in letters if it.offset <= ends[-1]]
-        wanted = frozenset(it.offset for it in some)
-        return some, await asyncio.get_running_loop().run_in_executor(None, partial(records_in, data, wanted))
+        look = partial(records_in, data, [it.offset for it in some])
+        found, last = await asyncio.get_running_loop().run_in_executor(None, look)
+        return [it for it in some if it.offset <= last], found
 
     async def _read(self, shared: Shared, offset: int) -> bytes:
         """Whole batches from there on; nothing where they cannot be read."""

@@ -130,7 +130,9 @@ class ShareFetch:
         return bool(self.taken or self.refused)
 
     def _find(self) -> list[tuple[TopicPartition, Shared, Found]]:
-        ready = [(place, shared) for place, shared in islice(self._ready.items(), MOST_READ) if shared.has_records]
+        ready = [
+            (place, shared) for place, shared in islice(self._ready.items(), MOST_READ) if self._has(place, shared)
+        ]
         left = min(self._limits.max_bytes, MOST_BYTES)
         most = left // max(len(ready), 1)
         found: list[tuple[TopicPartition, Shared, Found]] = []
@@ -148,6 +150,14 @@ class ShareFetch:
                 found.append((place, shared, it))
                 left -= it.slice.length
         return found
+
+    def _has(self, place: TopicPartition, shared: Shared) -> bool:
+        """One that reads ahead may find that its log cannot be read."""
+        try:
+            return shared.has_records
+        except KafkaError as error:
+            self.refused[place] = error
+            return False
 
     def _acquire(self, found: Sequence[tuple[TopicPartition, Shared, Found]]) -> None:
         left, demand = self._demand.max_records, self._demand

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.protocol import dead_letters as header
@@ -11,9 +12,10 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 from penstock.protocol.value import Value
 from penstock.sharing.dead_letters import DeadLetter
+from penstock.sharing.failures import Failures
 
 MOST_UNPACKED: Final = 16 * 1024 * 1024
-"""A batch that is larger when it is unpacked is not copied."""
+"""A batch that is larger when it is unpacked is not copied; once records take so much no further batch is read."""
 OF_A_RECORD: Final = 32
 OF_A_HEADER: Final = 8
 """Bytes beside the texts, at most."""
@@ -33,19 +35,27 @@ class Letter(NamedTuple):
     about: DeadLetter
 
 
-def records_in(data: bytes, wanted: Collection[int]) -> dict[int, Record]:
-    """Those of these offsets that can be read in whole batches of a log."""
+def records_in(data: bytes, wanted: Sequence[int]) -> tuple[dict[int, Record], int]:
+    """Those of these offsets, which ascend, that can be read in whole batches of a log; and the last offset that was
+    looked at: what is packed well may be very much when it is unpacked.
+    """
     found: dict[int, Record] = {}
-    first, last = min(wanted), max(wanted)
+    size, last = 0, -1
     for position, it in iterate_batches(data):
-        if it.is_control or it.last_offset < first or it.base_offset > last:
+        if size > MOST_UNPACKED:
+            break
+        last = it.last_offset
+        some = frozenset(wanted[bisect_left(wanted, it.base_offset) : bisect_right(wanted, last)])
+        if it.is_control or not some:
             continue
         try:
-            records = iterate_records(data, position, it, max_bytes=MOST_UNPACKED)
-            found |= {record.offset: record for record in records if record.offset in wanted}
+            for record in iterate_records(data, position, it, max_bytes=MOST_UNPACKED):
+                if record.offset in some:
+                    found[record.offset] = record
+                    size += _size(record)
         except DecodeError:
             continue
-    return found
+    return found, last
 
 
 def letter_batch(
@@ -58,14 +68,16 @@ def letter_batch(
     may_repeat: bool,
 ) -> tuple[bytes, int]:
     """A batch of as many of the letters as it takes, one at least, and how many these are. A copy that does not fit in
-    one batch with what is said of it is left out.
+    one batch with what is said of it is left out, and so is then what members said.
     """
     records: list[Record] = []
-    left = max_bytes - HEADER_SIZE
+    left = most = max_bytes - HEADER_SIZE
     for letter in letters:
-        record = _record(letter, sources.get(letter.offset), origin, now_ms, may_repeat)
-        if _size(record) > max_bytes - HEADER_SIZE:
-            record = _record(letter, None, origin, now_ms, may_repeat)
+        source, failures = sources.get(letter.offset), letter.about.failures
+        for copied, told in ((source, failures), (None, failures), (None, None)):
+            record = _record(letter, copied, told, origin, now_ms, may_repeat)
+            if _size(record) <= most:
+                break
         left -= _size(record)
         if left < 0 and records:
             break
@@ -73,8 +85,10 @@ def letter_batch(
     return bytes(encode_batch(records)), len(records)
 
 
-def _record(letter: Letter, source: Record | None, origin: Origin, now_ms: int, may_repeat: bool) -> Record:
-    about, failures = letter.about, letter.about.failures
+def _record(
+    letter: Letter, source: Record | None, failures: Failures | None, origin: Origin, now_ms: int, may_repeat: bool
+) -> Record:
+    about = letter.about
     said = {
         header.TOPIC: origin.topic,
         header.PARTITION: str(origin.partition),

@@ -6,7 +6,7 @@ They may be compressed, and unpack to very much, so a thread looks at them, one 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,6 +24,9 @@ READ_BYTES: Final = 256 * 1024
 """Of the log at a time, or a batch that is larger."""
 MOST_KEYS: Final = 10_000
 """That are told at a time, and the largest `group.share.partition.max.record.locks`."""
+OF_ONE: Final = 50
+TOGETHER: Final = 10
+"""Offsets of which keys are told together, and how many such parts are admitted in one turn of the loop: 2 ms."""
 MOST_UNPACKED_BYTES: Final = 64 << 20
 """Of a batch; what takes more cannot be read here."""
 UNREADABLE: Final = 0
@@ -70,12 +73,15 @@ class OrderedShared(Shared):
 
     async def _read(self, work: Callable[[], list[Keyed]]) -> None:
         try:
-            read = await self._slices.work(work)
+            await self._slices.each(await self._slices.work(work), TOGETHER, self._admit)
         finally:
             self._reading = None
         if self._machine.status is Status.ACTIVE:
-            self._machine.admit(read)
             self.has_news()
+
+    def _admit(self, some: Sequence[Keyed]) -> None:
+        if self._machine.status is Status.ACTIVE:
+            self._machine.admit(some)
 
 
 def keys_of(data: bytes, begin: int, aborts: Aborts | None) -> list[Keyed]:
@@ -92,8 +98,17 @@ def keys_of(data: bytes, begin: int, aborts: Aborts | None) -> list[Keyed]:
             header.producer_id, header.last_offset, is_control=header.is_control
         )
         has_none = header.is_control or is_aborted
-        read.append(Keyed(first, last, {} if has_none else _keys(data, position, header, first, last)))
+        if has_none:
+            read.append(Keyed(first, last, {}))
+        else:
+            read += _parts(first, last, _keys(data, position, header, first, last))
     return read
+
+
+def _parts(first: int, last: int, keys: dict[int, int | None]) -> Iterator[Keyed]:
+    for begin in range(first, last + 1, OF_ONE):
+        end = min(begin + OF_ONE - 1, last)
+        yield Keyed(begin, end, {offset: keys[offset] for offset in range(begin, end + 1) if offset in keys})
 
 
 def _keys(data: bytes, position: int, header: BatchHeader, first: int, last: int) -> dict[int, int | None]:

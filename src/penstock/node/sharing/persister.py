@@ -41,7 +41,7 @@ SHARE_KEYS: Final = 2
 """As FindCoordinator counts the types."""
 MOST_TOGETHER: Final = 100
 """Share partitions whose states are written together, or read at once."""
-MOST_BATCHES: Final = 500
+MOST_BATCHES: Final = 250
 """Of one share partition that several writes have together."""
 ATTEMPTS: Final = 8
 FIRST_PAUSE_S: Final = 0.1

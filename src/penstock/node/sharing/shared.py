@@ -24,6 +24,8 @@ from penstock.sharing.values import NEVER_MS, ShareSettings, Status
 logger = logging.getLogger(__name__)
 
 LAST_OFFSET = NEVER - 1
+BETWEEN_LOOKS_MS = 20
+"""At least, from one look at what is due to the next: each goes over all that is in flight, which may take 4 ms."""
 
 
 class Found(NamedTuple):
@@ -78,6 +80,7 @@ class Shared:
         """What the log has said of the breaker last."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER_MS
+        self._looked_ms = -BETWEEN_LOOKS_MS
         self._waiting: dict[Callable[[], None], None] = {}
         self._end_of_epoch: Wait | None = None
 
@@ -161,18 +164,18 @@ class Shared:
         """For the locks that run out next, and pauses that end."""
         if self.machine.status is not Status.ACTIVE:
             return
-        expiry_ms = self.machine.next_expiry_ms
+        expiry_ms = max(self.machine.next_expiry_ms, self._looked_ms + BETWEEN_LOOKS_MS)
         if expiry_ms >= self._timer_ms and self._timer is not None:
             return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if expiry_ms != NEVER_MS:
+        if expiry_ms < NEVER_MS:
             self._timer_ms = expiry_ms
             self._timer = self._loop.call_at(expiry_ms / 1000, self._locks_run_out)
 
     def _locks_run_out(self) -> None:
-        self._timer, self._timer_ms = None, NEVER_MS
+        self._timer, self._timer_ms, self._looked_ms = None, NEVER_MS, self.now_ms()
         self._expire(self)
         self._set_timer()
 

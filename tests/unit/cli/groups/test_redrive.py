@@ -22,7 +22,9 @@ def test_a_letter_says_where_its_record_was() -> None:
     assert letter_of(record, "g") == Letter(record, WHERE, 7)
 
 
-@pytest.mark.parametrize("said", [{"group": "another"}, {"partition": "-1"}, {"offset": "x"}, {"offset": "³"}])
+@pytest.mark.parametrize(
+    "said", [{"group": "another"}, {"partition": "-1"}, {"offset": "x"}, {"offset": "³"}, {"offset": "1" * 5_000}]
+)
 def test_what_is_no_letter_of_the_group_is_passed_over(said: dict[str, str]) -> None:
     assert letter_of(letter(**said), "g") is None
 

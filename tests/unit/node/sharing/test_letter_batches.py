@@ -11,7 +11,7 @@ from tests.unit.node.stopped_node import config
 
 from penstock.metadata.image import ClusterImage
 from penstock.node.sharing.dead_letter_topics import create, why_not
-from penstock.node.sharing.letter_batches import Letter, Origin, letter_batch, records_in
+from penstock.node.sharing.letter_batches import MOST_UNPACKED, Letter, Origin, letter_batch, records_in
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -50,6 +50,12 @@ def test_a_copy_has_its_own_headers_but_not_those_of_a_letter_that_it_was() -> N
     assert [value for name, value in letter.headers if name == "__dlq.errors.offset"] == [b"7"]
 
 
+@pytest.mark.parametrize("order", ["deliver-at", "delay", "delay-id", "delay-cancel", "delay-now"])
+def test_a_copy_says_nothing_that_a_topic_which_delays_records_would_obey(order: str) -> None:
+    source = Record(value=b"v", headers=[(f"penstock-{order}", b"x"), ("penstock-delay-offset", b"3")])
+    assert packed({7: source})[0].headers[0] == ("penstock-delay-offset", b"3")
+
+
 def test_a_batch_has_no_more_than_the_topic_takes() -> None:
     sources = {offset: Record(value=b"x" * 4_000) for offset in (7, 8, 9)}
     assert [len(it.value or b"") for it in packed(sources)] == [4_000, 4_000]
@@ -66,15 +72,33 @@ def test_records_are_found_in_batches_of_any_codec(codec: Compression) -> None:
     marker = encode_batch([Record(key=b"", value=b"")], base_offset=8, is_control=True)
     broken = encode_batch([Record(value=b"c")], base_offset=9, compression=codec)
     broken[-3:] = b"\xff\xff\xff"
-    found = records_in(bytes(some + marker + broken), {7, 8, 9})
+    found, last = records_in(bytes(some + marker + broken), [7, 8, 9])
     assert {offset: it.value for offset, it in found.items()} == {7: b"b"}
+    assert last == 9
 
 
 def test_what_is_too_large_unpacked_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = encode_batch([Record(value=b"0" * 1_000_000)], base_offset=7, compression=Compression.GZIP)
-    assert list(records_in(bytes(bomb), {7})) == [7]
+    assert list(records_in(bytes(bomb), [7])[0]) == [7]
     monkeypatch.setattr("penstock.node.sharing.letter_batches.MOST_UNPACKED", 100_000)
-    assert records_in(bytes(bomb), {7}) == {}
+    assert records_in(bytes(bomb), [7]) == ({}, 7)
+
+
+def test_very_many_small_batches_that_unpack_to_very_much_are_not_unpacked_together() -> None:
+    large = Record(value=b"0" * (MOST_UNPACKED // 3))
+    log = b"".join(encode_batch([large], base_offset=offset, compression=Compression.ZSTD) for offset in range(20))
+    assert len(log) < 100_000
+    found, last = records_in(log, range(20))
+    assert (list(found), last) == ([0, 1, 2], 2)
+    assert list(records_in(log, [7])[0]) == [7], "what no letter is about is not unpacked"
+
+
+def test_what_members_said_keeps_no_letter_from_its_topic() -> None:
+    said = Failure(5, How.REJECTED, "\0" * 1_000)
+    about = ABOUT.replace(failures=Failures(said, said), cause=Cause.REJECTED)
+    batch, count = letter_batch([Letter(7, about)], {}, ORIGIN, 77, 1_000, may_repeat=False)
+    ((_, where),) = [(name, value) for name, value in decode_batch(batch)[0].headers if name == "__dlq.errors.offset"]
+    assert (where, count, len(batch) <= 1_000) == (b"7", 1, True)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from tests.unit.node.on_disk import NOW_MS, Node, produce_request
 from tests.unit.node.sharing.member import ACCEPT, EARLIEST, RELEASE, Member, acquired, change, until
 from tests.unit.node.sharing.stand_in import sharing_node
 
-from penstock.node.sharing.ordered import MOST_KEYS, keys_of
+from penstock.node.sharing.ordered import MOST_KEYS, OF_ONE, OrderedShared, keys_of
 from penstock.protocol.compression import Compression
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 
 BY_KEY = EARLIEST.replace(name="share.ordering", value="key")
@@ -80,8 +80,9 @@ async def test_a_group_gets_its_order_while_it_reads(tmp_path: Path) -> None:
 def test_only_so_many_keys_are_told_at_a_time() -> None:
     begin = 3
     data = batch_of("a" * MOST_KEYS + "bbbbb")
-    (read,) = keys_of(data, begin, None)
-    assert (read.first, read.last, len(read.keys)) == (begin, begin + MOST_KEYS - 1, MOST_KEYS)
+    parts = keys_of(data, begin, None)
+    assert [offset for part in parts for offset in part.keys] == list(range(begin, begin + MOST_KEYS))
+    assert [part.first for part in parts] == list(range(begin, begin + MOST_KEYS, OF_ONE)), "a turn takes a few"
     (read,) = keys_of(batch_of("a-a"), 0, None)
     assert read.keys == {0: hash(b"a"), 1: None, 2: hash(b"a")}
 
@@ -91,3 +92,24 @@ def test_a_batch_that_cannot_be_read_has_one_key() -> None:
     data[-6:] = b"\0" * 6
     (read,) = keys_of(bytes(data), 0, None)
     assert read.keys == {0: 0, 1: 0, 2: 0}
+
+
+async def test_a_log_that_cannot_be_read_ahead_is_an_error_of_its_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST, BY_KEY)
+        produce(node, "ab")
+        ann = Member(node)
+        assert await ann.acquire() == [(0, 1, 1)]
+        assert await ann.acknowledge((0, 0, [RELEASE])) == ErrorCode.NONE
+        looks = iter([None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)])
+
+        def read_ahead(_: OrderedShared) -> None:
+            if (error := next(looks, None)) is not None:
+                raise error
+
+        monkeypatch.setattr(OrderedShared, "_read_ahead", read_ahead)
+        data = await ann.fetch(max_wait_ms=0)
+        assert data is not None
+        assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR

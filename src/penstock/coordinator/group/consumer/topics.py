@@ -55,6 +55,10 @@ class Topics:
         topic = self._image.topics.get(name)
         return None if topic is None else topic.topic_id
 
+    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
+        """Those that are not there are left out."""
+        return frozenset([topic.topic_id for topic in map(self._image.topics.get, names) if topic])
+
     def name_of(self, topic_id: UUID) -> str | None:
         topic = self._image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
@@ -66,8 +70,7 @@ class Topics:
 
     def partitions(self, names: Iterable[str]) -> dict[UUID, int]:
         """How many each topic has; those that are not there are left out."""
-        found = (self._image.topics.get(name) for name in names)
-        return {topic.topic_id: len(topic.partitions) for topic in found if topic is not None}
+        return {topic.topic_id: len(topic.partitions) for topic in map(self._image.topics.get, names) if topic}
 
     def hash_of(self, names: Iterable[str]) -> int:
         """Of topics in ascending order of their names, as Kafka reckons it (KIP-1101): signed, 0 for no topics."""

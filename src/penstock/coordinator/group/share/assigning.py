@@ -69,13 +69,12 @@ def send(house: ShareGroupTable, group: ShareGroup, spec: Spec) -> None:
 
 
 def _spec(house: ShareGroupTable, group: ShareGroup) -> Spec:
-    state, id_of = group.state, house.topics.id_of
+    state = group.state
     ids: dict[tuple[str, ...], frozenset[UUID]] = {}
     readers: dict[str, Reader] = {}
     for member_id, member in state.members.items():
         if member.topics not in ids:
-            found = (id_of(name) for name in member.topics)
-            ids[member.topics] = frozenset(topic for topic in found if topic is not None)
+            ids[member.topics] = house.topics.ids_of(member.topics)
         readers[member_id] = Reader(ids[member.topics], state.target(member_id))
     return Spec(readers, state.partitions.assignable)
 

@@ -1,7 +1,8 @@
 """What administrators do to what a share group has read: begin elsewhere, forget topics, or the whole group.
 
 The group has no members. Each goes to the next epoch where a state begins anew: the leaders that still know the one
-before are shut out by that. Answers come when the share coordinators have done it, or one of them could not.
+before are shut out by that. Answers come when the share coordinators have done it, or one of them could not. What is to
+begin is asked again for some seconds where a share coordinator is not there yet: before the first, its topic is made.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,6 +36,14 @@ from penstock.protocol.messages.delete_share_group_offsets import (
 )
 from penstock.protocol.uuids import ZERO_UUID
 
+AGAIN: Final = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION,
+)
+ATTEMPTS: Final = 6
+"""The last one is 3 seconds after the first: whoever asks waits for it."""
 NOTHING_THERE: Final = "There is no offset information to delete."
 
 
@@ -66,7 +75,8 @@ def alter(house: ShareGroupTable, token: Token, request: AlterShareGroupOffsetsR
     def then(error: ErrorCode, now_ms: int) -> None:
         timing.wrote(house, group, error, now_ms)
         if error is ErrorCode.NONE and states.is_there(house, group):
-            states.ask_to_begin(house, group, offsets, partial(_begun, house, group, answer, token))
+            finish = partial(_begun, house, group, answer, token)
+            _ask_to_begin(house, group, offsets, group.committed.epoch, finish)
         else:
             lost = ErrorCode.COORDINATOR_NOT_AVAILABLE if error is ErrorCode.NONE else error
             house.table.reply(token, _unless_lost(answer, lost))
@@ -126,6 +136,38 @@ def _begin_new(
         if left:
             new[topic] = OfTopic(house.topics.name_of(topic) or "", left)
     house.put_partitions(draft, group, known.begun(new))
+
+
+def _ask_to_begin(
+    house: ShareGroupTable,
+    group: ShareGroup,
+    offsets: states.Offsets,
+    epoch: int,
+    finish: states.Finish,
+    attempt: int = 0,
+) -> None:
+    """Asked again it is for the same epoch: what was altered meanwhile stays so."""
+
+    def asked(errors: Errors, now_ms: int) -> None:
+        def again(now_ms: int) -> None:
+            if _may_still_begin(house, group, offsets):
+                _ask_to_begin(house, group, offsets, epoch, finish, attempt + 1)
+            else:
+                finish(errors, now_ms)
+
+        if attempt + 1 < ATTEMPTS and any(error in AGAIN for found in errors.values() for error in found.values()):
+            states.later(house, again, attempt, now_ms)
+        else:
+            finish(errors, now_ms)
+
+    states.ask_to_begin(house, group, offsets, epoch, asked)
+
+
+def _may_still_begin(house: ShareGroupTable, group: ShareGroup, offsets: states.Offsets) -> bool:
+    """The group has no members yet, and nothing of that is to be deleted by now."""
+    known = group.state.partitions
+    are_known = all(topic in known.initializing or topic in known.initialized for topic in offsets)
+    return are_known and states.is_there(house, group) and not group.state.members
 
 
 def _begun(

@@ -1,5 +1,6 @@
 """What the records of a share group add up to, and which topics its members read."""
 
+from collections import Counter
 from typing import Any, ClassVar, Final
 
 from penstock.coordinator.effects import KeyValue
@@ -56,17 +57,17 @@ class ShareGroupState(ShareGroupView, DecidedParts):
 
     def __init__(self) -> None:
         DecidedParts.__init__(self, ShareGroupView())
-        self._readers: dict[str, int] = {}
+        self._readers: Counter[str] = Counter()
         """Topic to the number of members that read it."""
 
     def put(self, key: int, name: str, value: Any) -> Any:
         before = super().put(key, name, value)
         if key == MEMBER:
-            for member, change in ((before, -1), (value, 1)):
-                for topic in () if member is None else member.topics:
-                    self._readers[topic] = self._readers.get(topic, 0) + change
-                    if not self._readers[topic]:
-                        del self._readers[topic]
+            self._readers.update(() if value is None else value.topics)
+            for topic in () if before is None else before.topics:
+                self._readers[topic] -= 1
+                if not self._readers[topic]:
+                    del self._readers[topic]
         return before
 
     @property

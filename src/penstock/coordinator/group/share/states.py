@@ -5,7 +5,7 @@ finds it in the records, and goes on with that. All that is asked is right if it
 this epoch of the group does not begin anew.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -68,11 +68,12 @@ def send(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt
         topic: dict.fromkeys(found.partitions, 0 if topic in had else BY_STRATEGY) for topic, found in topics.items()
     }
     if offsets:
-        ask_to_begin(house, group, offsets, partial(_begun, house, group, topics, attempt))
+        epoch = group.committed.epoch  # one that fails yet may come again, and would say nothing new then
+        ask_to_begin(house, group, offsets, epoch, partial(_begun, house, group, topics, attempt))
 
 
-def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, finish: Finish) -> None:
-    epoch = group.committed.epoch  # one that fails yet may come again, and would say nothing new then
+def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, epoch: int, finish: Finish) -> None:
+    """In that epoch of the group, which is committed."""
     request = BeginRequest(
         group_id=group.group_id,
         topics=[
@@ -251,15 +252,13 @@ def _or_again(house: ShareGroupTable, group: ShareGroup, again: Callable[[int], 
 
 def _answered(asked: Mapping[UUID, Any], finish: Finish, answer: Any, error: ErrorCode, now_ms: int) -> None:
     """What was not answered has failed as the errand has, or for a reason that nobody gave."""
-    told = dict(_told(answer)) if answer is not None else {}
     other = ErrorCode.UNKNOWN_SERVER_ERROR if error is ErrorCode.NONE else error
-    finish(
-        {topic: {index: told.get((topic, index), other) for index in indexes} for topic, indexes in asked.items()},
-        now_ms,
-    )
+    told: dict[UUID, dict[int, int]] = {}
+    for topic in () if answer is None else answer.results:
+        told.setdefault(topic.topic_id, {}).update({it.partition: it.error_code for it in topic.partitions})
+    finish({topic: _errors(told.get(topic, {}), indexes, other) for topic, indexes in asked.items()}, now_ms)
 
 
-def _told(answer: Any) -> Iterator[tuple[tuple[UUID, int], ErrorCode]]:
-    for topic in answer.results:
-        for partition in topic.partitions:
-            yield (topic.topic_id, partition.partition), ErrorCode(partition.error_code)
+def _errors(told: Mapping[int, int], indexes: Iterable[int], other: ErrorCode) -> dict[int, ErrorCode]:
+    codes = {code: ErrorCode(code) for code in dict.fromkeys(told.values())}  # there are few, of many partitions
+    return {index: codes[told[index]] if index in told else other for index in indexes}

@@ -21,6 +21,8 @@ from penstock.sharing.sessions import SessionKey, TopicPartition
 from penstock.sharing.values import AS_THE_GROUP, LONGEST_DELAY_MS, RENEW, Acknowledgement
 
 T = TypeVar("T")
+MOST_SAID: Final = 250
+"""Types of acknowledgement, or delays, that are taken in one turn of the loop: 2 ms."""
 RENEWALS_SINCE: Final = 2
 LONGEST_MEMBER_ID: Final = 36
 LEADER_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -32,25 +34,58 @@ Named = tuple[TopicPartition, Sequence[Any]]
 
 
 def named_in(topics: Iterable[Any]) -> Iterator[Named]:
+    """Of what is said of one partition no more at once than a turn of the loop takes."""
     for topic in topics:
         for it in topic.partitions:
-            place, batches = TopicPartition(topic.topic_id, it.partition_index), it.acknowledgement_batches
-            yield place, batches[:AT_ONCE]
-            for begin in range(AT_ONCE, len(batches), AT_ONCE):
-                yield place, batches[begin : begin + AT_ONCE]
+            place, pace, some = TopicPartition(topic.topic_id, it.partition_index), Pace(AT_ONCE), list[Any]()
+            for batch in it.acknowledgement_batches:
+                for part in _parts(batch):
+                    some.append(part)
+                    if pace.is_due(_weight(part)):
+                        yield place, some
+                        some = []
+            if some or not it.acknowledgement_batches:
+                yield place, some
+
+
+def _says(batch: Any) -> int:
+    """How many things: one for all its records, or one for each."""
+    return max(len(batch.acknowledge_types), len(batch.release_delays_ms), 1)
+
+
+def _weight(batch: Any) -> int:
+    """One that says `MOST_SAID` things takes as long as `AT_ONCE` others."""
+    return max(_says(batch) * AT_ONCE // MOST_SAID, 1)
+
+
+def _parts(batch: Any) -> Iterator[Any]:
+    """Of one that says more than `MOST_SAID` things; one that makes no sense is refused as a whole."""
+    says, types, delays_ms = _says(batch), batch.acknowledge_types, batch.release_delays_ms
+    lengths = {len(types), len(delays_ms), batch.last_offset - batch.first_offset + 1}
+    if says <= MOST_SAID or not lengths <= {0, 1, says}:
+        yield batch
+        return
+    for begin in range(0, says, MOST_SAID):
+        end = min(begin + MOST_SAID, says)
+        yield batch.replace(
+            first_offset=batch.first_offset + begin,
+            last_offset=batch.first_offset + end - 1,
+            acknowledge_types=types[begin:end] if len(types) > 1 else types,
+            release_delays_ms=delays_ms[begin:end] if len(delays_ms) > 1 else delays_ms,
+        )
 
 
 def is_wide(topics: Iterable[Any]) -> bool:
     """Whether a request names or says so much that it is taken in slices."""
     pace = Pace(AT_ONCE + 1)
-    return any(pace.is_due(max(len(batches), 1)) for _, batches in named_in(topics))
+    return any(pace.is_due(max(sum(map(_weight, batches)), 1)) for _, batches in named_in(topics))
 
 
 async def name_in_slices(slices: Slices, topics: Iterable[Any], do: Callable[[Sequence[Named]], object]) -> None:
     some, pace = list[Named](), Pace(AT_ONCE)
     for named in named_in(topics):
         some.append(named)
-        if pace.is_due(1 + len(named[1])):
+        if pace.is_due(1 + sum(map(_weight, named[1]))):
             await slices.each(some, len(some), do)
             some = []
     if some:
@@ -95,7 +130,7 @@ class Readable:
 class Acknowledging:
     """`refused` says what each partition's acknowledgements met, None where they hold, once `settled` is done.
 
-    Of one partition all hold, or none; where these are more than `AT_ONCE` batches, of so many of them.
+    Of one partition all hold, or none; where that is more than one turn of the loop takes, of what one takes.
     """
 
     def __init__(self, broker: Broker, context: RequestContext, key: SessionKey, *, is_renewal: bool) -> None:

@@ -1,5 +1,7 @@
 """What a share group has read is moved, forgotten, or goes with the group: written first, then done until it is."""
 
+from typing import Any
+
 from tests.unit.coordinator.group.share.bench import GROUP, Bench, topic_id
 
 from penstock.protocol.errors import ErrorCode
@@ -61,12 +63,51 @@ def test_what_cannot_begin_elsewhere_is_refused() -> None:
 def test_where_the_share_coordinator_refuses_nothing_is_left_half_begun() -> None:
     bench = Bench(a=2)
     bench.states.refuses = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert errors(bench.alter(a={0: 5})) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert bench.alter(a={0: 5}) is None, "it waits for some seconds"
+    bench.advance(4_000)
+    assert errors(last(bench)) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     assert bench.group.state.partitions.is_empty
     bench.states.refuses = None
     bench.join("m1", "a")
     assert bench.settle("m1") == {"m1": {"a": [0, 1]}}
     assert bench.states.starts(GROUP, A) == {0: -1, 1: -1}
+
+
+def last(bench: Bench) -> Any:
+    return list(bench.replies.values())[-1]
+
+
+def test_the_first_alteration_waits_for_the_share_coordinators_topic() -> None:
+    bench = Bench(a=2)
+    bench.states.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.alter(a={0: 5}) is None
+    bench.states.refuses = None
+    bench.advance(100)
+    assert errors(last(bench)) == [0]
+    assert bench.states.starts(GROUP, A) == {0: 5}
+
+
+def test_what_is_altered_while_another_alteration_waits_stays_so() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.states.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.alter(a={0: 5})
+    bench.advance(50)
+    bench.alter(a={0: 9})
+    bench.states.refuses = None
+    bench.advance(4_000)
+    assert bench.states.starts(GROUP, A) == {0: 9}
+
+
+def test_what_is_deleted_while_its_alteration_waits_does_not_begin() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.states.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.alter(a={0: 5})
+    bench.states.refuses = None
+    assert bench.delete_group() is ErrorCode.NONE
+    bench.advance(4_000)
+    assert bench.states.state(GROUP, A, 0) is None
 
 
 def test_offsets_of_a_topic_are_deleted_and_it_begins_again() -> None:

@@ -1,0 +1,51 @@
+"""What a member says of very many offsets, or of more than there are, costs no more than what it is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.sharing.acquiring import Demand, Fetched
+from penstock.sharing.breaker import PROBE_MS, Breaker, State
+from penstock.sharing.share_partition import SharePartition
+from penstock.sharing.values import GAP, NEVER_MS, RELEASE, Acknowledgement, ShareSettings, Written, same_types
+
+FAR = 1 << 62
+
+
+@pytest.mark.parametrize(("delays_ms", "delay_ms"), [((), -1), ([7], 7)])
+def test_one_thing_that_is_said_of_offsets_beyond_number_is_one_thing(delays_ms: list[int], delay_ms: int) -> None:
+    said = Acknowledgement(-FAR, FAR, [RELEASE], delays_ms)
+    assert list(same_types(said, FAR - 1)) == [(RELEASE, delay_ms, FAR - 1, FAR)]
+
+
+def probing(rate: int) -> Breaker:
+    breaker = Breaker(NEVER_MS)
+    breaker.set_rate(rate)
+    breaker.died(rate + 1, 0)
+    breaker.pass_time(breaker.next_ms)
+    assert breaker.state is State.PROBING
+    return breaker
+
+
+@pytest.mark.parametrize("most", [1, 10, 500])
+def test_a_probe_is_cut_whatever_a_member_asks_for(most: int) -> None:
+    partition = SharePartition(ShareSettings(dead_letter_max_rate=100))
+    partition.load()
+    partition.loaded(Written(0, 1), 0)
+    partition.breaker = probing(100)
+    acquired = partition.acquire(Demand("ann", most, most), Fetched(0, [(0, 499)]), 0)
+    assert [(it.first, it.last) for it in acquired] == [(0, min(most, 10) - 1)]
+
+
+def test_a_gap_is_no_record_that_was_accepted() -> None:
+    partition = SharePartition(ShareSettings(dead_letter_max_rate=100))
+    partition.load()
+    partition.loaded(Written(0, 1), 0)
+    partition.breaker = probing(100)
+    partition.acquire(Demand("ann", 1, 1), Fetched(0, [(0, 0)]), 0)
+    write = partition.acknowledge("ann", [Acknowledgement(0, 0, [GAP])], 1)
+    assert write is not None
+    partition.written(write.write_id, is_written=True, now_ms=1)
+    assert partition.breaker.state is State.PROBING
+    partition.breaker.pass_time(partition.breaker.next_ms + PROBE_MS)
+    assert partition.can_acquire, "the next probe comes all the same"
