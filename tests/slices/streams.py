@@ -61,7 +61,7 @@ def descriptions() -> Iterator[Message]:
         yield StreamsGroupTopologyDescriptionUpdateRequest(
             group_id=GROUP, member_id="m", topology_epoch=1, topology_description=description
         )
-    yield StreamsGroupDescribeRequest(group_ids=[GROUP], include_topology_description=True)
+    yield StreamsGroupDescribeRequest(group_ids=[GROUP] * 40, include_topology_description=True)
 
 
 def _heartbeat(group: str, epoch: int, **fields: Any) -> StreamsGroupHeartbeatRequest:

@@ -62,8 +62,8 @@ def _what_is_wrong(request: Request) -> str | None:
     if request.topology is not None:
         try:
             check_size(request.topology)
-        except KafkaError as error:
-            return error.message
+        except KafkaError as refusal:
+            return refusal.message
     for name in topics_of_topology(request):
         if is_internal(name):
             return f"topic {name} belongs to the cluster, and no application reads or writes it"

@@ -100,7 +100,7 @@ def test_more_tasks_than_a_group_has_are_refused_before_they_are_looked_at(name:
     bench = Bench()
     epoch = bench.join("a").member_epoch
     numbers = list(range(MAX_TASKS + 1))
-    said: dict[str, list[Any]] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    said: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
     said[name] = [TaskOffset(subtopology_id="0", partition=number) for number in numbers]
     if name == "active_tasks":
         said[name] = [StreamsGroupHeartbeatRequestTaskIds(subtopology_id="0", partitions=numbers)]
