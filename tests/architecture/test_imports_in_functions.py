@@ -192,6 +192,12 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/pipeline/arrow/encode.py": {
         "penstock.pipeline.arrow.encode_compiled": "500, for numba and compiled code come with it; not for few rows"
     },
+    "penstock/pipeline/running/lake_sinks.py": {
+        "penstock.pipeline.running.delta_tables": "deltalake comes with it, which may not be installed"
+    },
+    "penstock/pipeline/running/keyed_sinks.py": {
+        "penstock.pipeline.running.database_tables": "SQLAlchemy comes with it, which may not be installed"
+    },
     "penstock/pipeline/datasource/entry.py": dict.fromkeys(
         (
             "penstock.pipeline.options.table",

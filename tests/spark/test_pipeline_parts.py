@@ -118,11 +118,8 @@ def test_delta_gets_each_row_once_also_when_a_batch_is_done_again(
     spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
     orders, table = new_topic(servers, 1), tmp_path / "table"
-    file = tmp_path / "orders_to_delta.py"
-    text = (EXAMPLES / file.name).read_text().replace("127.0.0.1:9092", servers).replace('"100000"', '"2"')
-    text = text.replace('"subscribe": "orders"', f'"subscribe": "{orders}"').replace('"5 seconds"', '"available-now"')
-    file.write_text(text.replace('"path": "orders_with_tax"', f'"path": "{table}"'))
-    spec = load_spec(file).replace(checkpoint=str(tmp_path / "checkpoint"))
+    names = {"subscribe: orders": f"subscribe: {orders}", "orders_with_tax": str(table), '"100000"': '"2"'}
+    spec = moved("orders_to_delta.yaml", servers, names, tmp_path)
     assert problems_of(spark, spec) == []
     commits = Path(spec.checkpoint_of(spec.sinks[0])) / "commits"
     write(servers, orders, 0, json_records(*({"order": number, "amount": 100} for number in range(4))))

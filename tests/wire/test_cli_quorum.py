@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from confluent_kafka import Producer
+from tests.wire.test_cli import penstock
 
 from penstock.cli.main import main
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import known_brokers, wait_until
-
-
-def penstock(*arguments: str, exit_code: int = 0, typed: str | None = None) -> Result:
-    result = CliRunner().invoke(main, list(arguments), prog_name="penstock", input=typed)
-    assert result.exit_code == exit_code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +179,7 @@ def test_the_shell_shows_who_is_active_and_lets_it_go(reach: tuple[str, str]) ->
     assert list(json.loads(content)) == ["version", "brokerid", "timestamp"]
     assert (json.loads(content)["brokerid"], int(shown_epoch)) == (node, epoch)
     typed = "rm /controller\ncat /controller_epoch\ncat /controller\nrm /brokers\nexit\n"
-    result = penstock("metadata-shell", *reach, typed=typed)
+    result = penstock("metadata-shell", *reach, given=typed)
     epochs, contents = re.findall(r"^(?:>> )*(\d+)$", result.output, re.M), re.findall(r"\{.*\}", result.output)
     assert int(epochs[0]) > epoch
     assert json.loads(contents[0])["brokerid"] == active(reach)[0]
@@ -233,7 +227,7 @@ def test_the_health(reach: tuple[str, str]) -> None:
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    features = "eligible.leader.replicas group kraft metadata share transaction"
+    features = "eligible.leader.replicas group kraft metadata share streams transaction"
     names = [f"{name}.version" for name in features.split()]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
     levels = ["SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2"]
@@ -251,7 +245,7 @@ def test_the_features(reach: tuple[str, str]) -> None:
     assert asked.stdout == (
         "eligible.leader.replicas.version can be upgraded to 1.\ngroup.version can be upgraded to 1.\n"
         "metadata.version can be upgraded to 33.\nshare.version can be upgraded to 2.\n"
-        "transaction.version can be upgraded to 2.\n"
+        "streams.version can be upgraded to 1.\ntransaction.version can be upgraded to 2.\n"
     )
     done = penstock("features", *reach, "disable", "--feature", names[0], "--dry-run").stdout
     assert done == "eligible.leader.replicas.version can be disabled.\n"
@@ -327,8 +321,18 @@ def test_what_only_brokers_can_do_is_not_asked_of_controllers(tmp_path: Path) ->
     for action in (["--execute"], ["--verify"], ["--cancel"]):
         words = ["reassign-partitions", *reach, *action, "--reassignment-json-file", str(file)]
         assert "--bootstrap-controller goes with --list" in penstock(*words, exit_code=2).stderr
-    words = ["configs", *reach, "--describe", "--topic", "t"]
-    assert "--bootstrap-controller goes with --alter only" in penstock(*words, exit_code=2).stderr
+    words = ["configs", *reach, "--describe", "--entity-type", "topics"]
+    assert "controllers do not list these" in penstock(*words, exit_code=2).stderr
+
+
+def test_both_describe_configurations(three: Cluster, reach: tuple[str, str]) -> None:
+    create(three, "described", "--config", "retention.ms=7000")
+    show = ["configs", *reach, "--describe"]
+    assert "retention.ms  7000" in penstock(*show, "--topic", "described").stdout
+    nodes = json.loads(penstock(*show, "--entity-type", "brokers", "--all", "--json").stdout)
+    values = [{entry["name"]: entry["value"] for entry in node["configs"]} for node in nodes]
+    assert [one["node.id"] for one in values] == ["1", "2", "3"]
+    assert "describes itself" in penstock(*show, "--broker", "7", exit_code=1).stderr
 
 
 def test_where_nodes_can_be_reached(three: Cluster, reach: tuple[str, str]) -> None:

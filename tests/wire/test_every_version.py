@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.wire import security_requests, share_requests, transaction_requests
+from tests.wire import consumer_group_requests, security_requests, share_requests, transaction_requests
 from tests.wire.raw_client import RawClient, api_of_request, batch_of, fetch_request, produce_request
 from tests.wire.raw_members import Member
 
@@ -362,6 +362,7 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
     ApiKey.ADD_RAFT_VOTER: add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
     **transaction_requests.REQUESTS,
+    **consumer_group_requests.REQUESTS,
     **share_requests.REQUESTS,
 }
 

@@ -85,6 +85,19 @@ def known_settings(session: SparkSession) -> set[str]:
     return set(jvm.java.lang.String.join("\n", entries.knownConfigs().keySet()).split("\n"))
 
 
+def has_format(session: SparkSession, name: str) -> bool:
+    """Whether Spark finds a data source by this name; without a JVM it is taken to, and the start of a query tells."""
+    jvm = _jvm_of(session)
+    if jvm is None:
+        return True
+    sources = jvm.org.apache.spark.sql.execution.datasources.DataSource
+    try:
+        sources.lookupDataSource(name, session._jsparkSession.sessionState().conf())
+    except Exception:
+        return False
+    return True
+
+
 def check_as_stream(session: SparkSession, frame: DataFrame, mode: str) -> None:
     """Spark's own error where it cannot run the frame as a stream; without a JVM the start of a query tells."""
     jvm = _jvm_of(session)

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,13 +123,18 @@ def prepare_environment(*, is_local: bool = True) -> None:
 def _defaults() -> dict[str, str]:
     log_settings = _write(cache_directory() / "log4j2.properties", log_properties(), 0o644)
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings.as_uri()} {temporary_files()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **STATE,
     }
+
+
+def temporary_files() -> str:
+    """Java's are where Python's are (`TMPDIR`)."""
+    return f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'
 
 
 def log_properties() -> str:

@@ -4,6 +4,7 @@ The leader sees what each member runs, and what the last plan gave to whom. One 
 
 * to each member what the planner gives it, without what another member still runs: that one stops it, joins again, and
   the next generation finds it free;
+* to no member more than it has room for (`room.py`), with what it still has to end;
 * to no member what is no task any more: its owner stops it and joins again, so the leader knows when it has ended;
 * back to a worker that has come back what it ran before;
 * to no member what a worker ran that has left, for as long as it may come back. A worker without any work that was not
@@ -14,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.protocol.value import Value
 from penstock.work.plan import Member, Plan, Planner, Task, checked
+from penstock.work.room import beside_what_ends, bounded
 
 
 class Waiting(Value):
@@ -53,13 +55,14 @@ def step(
     waits = {one.task for one in waiting}
     returned = _with_what_they_had(members, owners, last)
     available = [task for task in tasks if task.name not in waits]
-    target = checked(planner(available, returned), available, returned)
-    plan = {
+    target = bounded(checked(planner(available, returned), available, returned), available, returned)
+    wanted = {
         worker: tuple(name for name in names if owners.get(name, worker) == worker and name not in busy)
         for worker, names in target.items()
     }
+    plan = beside_what_ends(wanted, tasks, members)
     given = {name for names in plan.values() for name in names}
-    moving = [task.name for task in available if task.name not in given]
+    moving = [task.name for task in available if task.name not in given and (task.name in owners or task.name in busy)]
     known = {task.name for task in tasks}
     gone = [name for name in (*(name for member in members for name in member.owned), *busy) if name not in known]
     return Step(plan, waiting, tuple(dict.fromkeys((*moving, *gone))))

@@ -35,6 +35,8 @@ class Assignment(Value):
 def encode_metadata(metadata: Metadata) -> bytes:
     member = metadata.member
     words = {"name": member.name, "owned": list(member.owned), "capacity": member.capacity, "url": metadata.url}
+    has = {"cores": member.cores, "memory_mb": member.memory_mb}
+    words |= {name: number for name, number in has.items() if number is not None}
     return HEAD.pack(METADATA_VERSION, member.position) + _json(words)
 
 
@@ -45,7 +47,9 @@ def decode_metadata(data: bytes) -> Metadata:
     _, position = HEAD.unpack_from(data)
     words = _parsed(data[HEAD.size :])
     try:
-        member = Member(str(words["name"]), position, tuple(map(str, words["owned"])), int(words.get("capacity", 1)))
+        has = {name: int(words[name]) for name in ("cores", "memory_mb") if name in words}
+        owned, capacity = tuple(map(str, words["owned"])), int(words.get("capacity", 1))
+        member = Member(str(words["name"]), position, owned, capacity, **has)
         return Metadata(member, str(words.get("url", "")))
     except (KeyError, TypeError, ValueError) as error:
         raise DecodeError(f"metadata of a worker is not as it should be: {error!r}") from error

@@ -21,21 +21,25 @@ Plan = dict[str, tuple[str, ...]]
 
 
 class Task(Value):
-    """`weight` is in a unit of the user's own."""
+    """`weight` is in a unit of the user's own; cores and memory count where members say what they have."""
 
     name: str
     weight: int = 1
+    cores: int = 0
+    memory_mb: int = 0
 
 
 class Member(Value):
     """`name` outlives a restart of the worker, `position` says how far it has come (the one with the largest leads),
-    and `capacity` what it can bear compared with the others.
+    and `capacity` what it can bear compared with the others. It has so many cores and so much memory, None for enough.
     """
 
     name: str
     position: int = 0
     owned: tuple[str, ...] = ()
     capacity: int = 1
+    cores: int | None = None
+    memory_mb: int | None = None
 
 
 Planner = Callable[[Sequence[Task], Sequence[Member]], Plan]

@@ -31,6 +31,7 @@ from penstock.work.effects import Abandon, Beat, Complain, Effect, Join, Leave, 
 from penstock.work.incremental import Step, step
 from penstock.work.messages import Assignment, Metadata
 from penstock.work.plan import Member, Planner, Task, checked, sticky
+from penstock.work.room import bounded
 
 NO_GENERATION: Final = -1
 NEVER: Final = float("inf")
@@ -49,6 +50,8 @@ class WorkerSettings(Value, kw_only=True):
     name: str
     url: str = ""
     capacity: int = 1
+    cores: int | None = None
+    memory_mb: int | None = None
     planner: Planner = sticky
     cooperative: bool = True
     session_timeout_ms: int = 20_000
@@ -266,6 +269,8 @@ class Worker:
         except Exception as error:
             complaints.append(Complain(f"the plan failed, and tasks are spread evenly instead: {error!r}"))
             decided = self._decide(sticky, members, busy, now_ms)
+        if without_room := self._without_room(decided):
+            complaints.append(Complain(f"no worker has room (cores, memory) for {', '.join(without_room)}"))
         assignment = Assignment(self.settings.name, self.settings.url, decided)
         nothing = assignment.replace(step=decided.replace(plan={}))
         everybody = {
@@ -276,9 +281,15 @@ class Worker:
 
     def _decide(self, planner: Planner, members: Sequence[Member], busy: Collection[str], now_ms: int) -> Step:
         if not self.settings.cooperative:
-            return Step(checked(planner(self.tasks, members), self.tasks, members))
+            return Step(bounded(checked(planner(self.tasks, members), self.tasks, members), self.tasks, members))
         delay_ms = self.settings.scheduled_rebalance_max_delay_ms
         return step(planner, self.tasks, members, self._last_step(now_ms), delay_ms, busy)
+
+    def _without_room(self, decided: Step) -> list[str]:
+        given = {name for names in decided.plan.values() for name in names}
+        others = {*decided.moving, *(one.task for one in decided.waiting)}
+        needy = (task.name for task in self.tasks if task.cores or task.memory_mb)
+        return [name for name in needy if name not in given and name not in others]
 
     def _last_step(self, now_ms: int) -> Step:
         if self.assignment is None:
@@ -313,7 +324,8 @@ class Worker:
         self._attempt += 1
         self._gives_up = False
         self._claimed = tuple(self.running)
-        member = Member(self.settings.name, self.position, self._claimed, self.settings.capacity)
+        known = self.settings
+        member = Member(known.name, self.position, self._claimed, known.capacity, known.cores, known.memory_mb)
         return [Join(self._attempt, self.member_id, Metadata(member, self.settings.url))]
 
     def _start(self, names: list[str]) -> list[Effect]:

@@ -50,7 +50,14 @@ def test_what_was_given_up_is_not_offered_again(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_eager_worker_that_joins_while_its_tasks_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Worker, "_rejoin", Worker._join)
-    assert "runs at" in found()
+    assert " runs " in found()
+
+
+@pytest.mark.parametrize(("part", "said"), [("bounded", "after healing"), ("beside_what_ends", "cores")])
+def test_a_plan_forgets_what_a_worker_has_room_for(monkeypatch: pytest.MonkeyPatch, part: str, said: str) -> None:
+    """Without the one nobody else gets what is too much, without the other it begins beside what still has to end."""
+    monkeypatch.setattr(incremental, part, lambda plan, tasks, members: plan)
+    assert said in found()
 
 
 def test_a_worker_that_believes_in_its_session_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

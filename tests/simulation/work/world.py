@@ -285,7 +285,12 @@ class World:
         self.tasks = tuple(
             Task(f"task-{n}", self.random.choice((1, 1, 5))) for n in range(self.random.randrange(1, 30))
         )
+        needs = Random(f"needs of {seed}")
+        has_needs = needs.random() < 0.4
+        if has_needs:
+            self.tasks = tuple(task.replace(cores=needs.randrange(4)) for task in self.tasks)
         self.loss = self.random.choice((0.0, 0.02, 0.1))
+        self.cores = {task.name: task.cores for task in self.tasks}
         self.is_calm = False
         self.violations: list[str] = []
         planner = self.random.choice([even, sticky, weighted])
@@ -299,6 +304,7 @@ class World:
                     planner=planner,
                     cooperative=cooperative,
                     scheduled_rebalance_max_delay_ms=delay_ms,
+                    cores=needs.choice((4, 8, 16)) if has_needs else None,
                 ),
             )
             for number in range(self.random.randrange(1, 6))
@@ -319,8 +325,15 @@ class World:
         self._generations[host.settings.name] = (host.life, generation)
 
     def check(self) -> None:
-        """A task is run by one worker at a time; what a paused one holds will be dropped before it does anything."""
+        """A task is run by one worker at a time; what a paused one holds will be dropped before it does anything.
+
+        No worker runs more than it has room for, unless it is one whose tasks are dropped.
+        """
         owners: dict[str, str] = {}
+        for host in self.hosts:
+            cores = sum(self.cores[task] for task in host.runs)
+            if host.settings.cores is not None and cores > host.settings.cores:
+                self.violations.append(f"{self.clock.now_ms} ms: {host.settings.name} runs tasks for {cores} cores")
         for host in self.hosts:
             for task in host.runs if not host.is_paused else ():
                 if task in owners:
@@ -355,8 +368,9 @@ class World:
             host.start()
 
     def _change_tasks(self) -> None:
-        names = [*(task for task in self.tasks if self.random.random() < 0.8), Task(f"new-{self.clock.now_ms}")]
-        self.tasks = tuple(names)
+        new = Task(f"new-{self.clock.now_ms}", cores=self.clock.now_ms % 4 if any(self.cores.values()) else 0)
+        self.tasks = (*(task for task in self.tasks if self.random.random() < 0.8), new)
+        self.cores[new.name] = new.cores
         for host in self.hosts:
             self.tell(host)
 
@@ -389,9 +403,15 @@ class World:
                 host.start()
 
     def progress(self) -> None:
-        """Everything is run by somebody, and everybody is in the same generation."""
+        """Everything is run by somebody who has room for it, and everybody is in the same generation."""
         ran = sorted(task for host in self.hosts for task in host.runs)
-        if ran != sorted(task.name for task in self.tasks):
+        free = {
+            host: host.settings.cores - sum(self.cores[task] for task in host.runs)
+            for host in self.hosts
+            if host.settings.cores is not None
+        }
+        most = max(free.values(), default=0)
+        if ran != sorted(task.name for task in self.tasks if task.name in ran or task.cores <= most or not free):
             self.violations.append(f"after healing {ran} run of {sorted(task.name for task in self.tasks)}")
         if len({host.machine.generation for host in self.hosts}) != 1:
             self.violations.append(f"generations {[host.machine.generation for host in self.hosts]} after healing")

@@ -87,3 +87,33 @@ def test_nobody_is_given_what_another_runs_and_what_may_stay_stays(owners: list[
     for member in members:
         mine = [name for name in member.owned if name in {task.name for task in wanted}]
         assert len([name for name in mine if name in decided.plan[member.name]]) >= min(len(mine), share - 1)
+
+
+HEAVY = tuple(Task(f"task-{number}", cores=2, memory_mb=100) for number in range(4))
+
+
+def test_nobody_is_given_more_than_there_is_room_for() -> None:
+    small, large = Member("a", cores=3), Member("b", cores=8, memory_mb=150)
+    assert after(Step({}), small, large, tasks=HEAVY) == Step({"a": NAMES[:1], "b": NAMES[2:3]})
+    roomy = Member("b", cores=8, memory_mb=400)
+    assert after(Step({}), small, roomy, tasks=HEAVY) == Step({"a": NAMES[:1], "b": (*NAMES[2:4], NAMES[1])})
+
+
+def test_what_runs_stays_where_there_is_room_for_it() -> None:
+    both = [Member("a", owned=NAMES[1:2], cores=2), Member("b", owned=NAMES[:1], cores=4)]
+    assert after(Step({}), *both, tasks=HEAVY).plan == {"a": NAMES[1:2], "b": (NAMES[0], NAMES[3])}
+
+
+def test_a_member_gets_no_more_before_it_has_ended_what_it_gives_up() -> None:
+    """Of `a`, which has room for two, the plan wants one of four to go, and another to come."""
+    other = Task("other", cores=3)
+    running = Member("a", owned=NAMES[:2], cores=4)
+    light = (*HEAVY[:1], other)
+    middle = after(Step({}), running, tasks=light)
+    assert (middle.plan, middle.moving) == ({"a": NAMES[:1]}, (NAMES[1],))
+    assert after(middle, Member("a", owned=NAMES[:1], cores=5), tasks=light).plan == {"a": (NAMES[0], "other")}
+
+
+def test_what_needs_nothing_is_always_given() -> None:
+    full = Member("a", owned=NAMES[:1], cores=2)
+    assert after(Step({}), full, tasks=(HEAVY[0], HEAVY[1], Task("light"))).plan == {"a": (NAMES[0], "light")}

@@ -19,6 +19,8 @@ def test_metadata_come_back_and_the_coordinator_sees_the_position() -> None:
     encoded = encode_metadata(metadata)
     assert decode_metadata(encoded) == metadata
     assert position_of(encoded) == 7
+    with_room = metadata.replace(member=Member("worker", cores=4, memory_mb=1 << 14))
+    assert decode_metadata(encode_metadata(with_room)) == with_room
 
 
 def test_what_says_no_position_has_none() -> None:

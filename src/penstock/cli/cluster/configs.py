@@ -76,9 +76,7 @@ def command(
     delete_config: str | None = option("Keys to set back to the default: k1,k2."),
     as_json: bool = JSON,
 ) -> None:
-    """Show and change configurations while the cluster runs. Controllers only change them."""
-    if session.of_controllers and action != "alter":
-        raise click.UsageError("--bootstrap-controller goes with --alter only")
+    """Show and change configurations while the cluster runs. Controllers do not list topics: name them."""
     short = {
         "topics": topic,
         "brokers": "" if broker_defaults else broker,
@@ -93,6 +91,8 @@ def command(
         quota_configs(session, action, entities, changes, as_json=as_json)
         return
     kind, name = ENTITY_TYPES[entities[0][0]], entities[0][1]
+    if session.of_controllers and name is None and kind not in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        raise click.UsageError("--bootstrap-controller: controllers do not list these; say which, by --entity-name")
     if action == "alter" and (not changes or name is None):
         raise click.UsageError(ALTER_NEEDS)
 

@@ -30,6 +30,7 @@ from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
 from penstock.work.connect.config import ConfigError, with_prefix
+from penstock.work.connect.runtime.needs import CORES, MEMORY
 
 CLASS = "penstock.pipeline"
 PATIENCE_MS = 3_000
@@ -62,6 +63,10 @@ def submit(
         exists=False,
     ),
     requirements: Path | None = option("packages for it, NAME==VERSION in each line, which workers install by pip"),
+    cores: int | None = option(
+        "how many cores each process needs: a worker that has so many left runs it", type=click.IntRange(1)
+    ),
+    memory: str | None = option("how much memory each process needs, such as 2g, in the same way", metavar="SIZE"),
     every: str | None = option(
         "a pipeline with trigger: available-now is run again so often, such as 15m or 1h", metavar="TIME"
     ),
@@ -83,6 +88,8 @@ def submit(
         config |= {EVERY: str(time_in_ms("--every", every))} if every else {}
         config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
         config |= _settings(conf) | {"deployed": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        config |= {} if cores is None else {CORES.name: str(cores)}
+        config |= {} if memory is None else {MEMORY.name: memory}
         sinks = len(sinks_of(config))
         config["tasks.max"] = str(tasks_max)
         config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}

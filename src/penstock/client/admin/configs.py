@@ -92,9 +92,8 @@ class ConfigChange(Value):
 
 
 class ConfigAdmin:
-    """A broker's own configuration is asked of that broker, everything else of any.
-
-    Where the nodes are controllers, the active one is asked, which changes configurations and describes none.
+    """A node's own configuration is asked of that node, everything else of any. Of controllers the active one changes
+    it.
     """
 
     def __init__(self, cluster: ClusterClient) -> None:
@@ -141,7 +140,10 @@ class ConfigAdmin:
         )
 
         async def attempt() -> None:
-            response = await self._ask(kind, name, request, IncrementalAlterConfigsResponse)
+            if self._cluster.of_controllers:
+                response = await self._cluster.to_controller(request, IncrementalAlterConfigsResponse)
+            else:
+                response = await self._ask(kind, name, request, IncrementalAlterConfigsResponse)
             result = response.responses[0]
             raise_for(result.error_code, result.error_message, f"{kind.name} {name!r}")
 
@@ -158,8 +160,6 @@ class ConfigAdmin:
         return sorted(row.resource_name for row in response.config_resources)
 
     async def _ask(self, kind: ResourceType, name: str, request: Message, answer: type[Answer]) -> Answer:
-        if self._cluster.of_controllers:
-            return await self._cluster.to_controller(request, answer)
         of_one_broker = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdigit()
         if of_one_broker and int(name) in self._cluster.metadata.brokers:
             return await self._cluster.to_node(int(name), request, answer)

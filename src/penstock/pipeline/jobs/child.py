@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +35,7 @@ class Listener(Protocol):
 
 class GuardedProcess:
     """`owned_until_s` says until when the process may run, by time.monotonic(). It has the worker's environment, and
-    `environment` on top.
+    `environment` on top. Its temporary files are in a folder of its own (`TMPDIR`), which goes with it.
     """
 
     def __init__(
@@ -48,13 +50,14 @@ class GuardedProcess:
         self._owned_until_s = owned_until_s
         self._listener = listener
         self._told_until_s = 0.0
+        self.folder = Path(tempfile.mkdtemp(prefix="penstock-job-"))
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(guardian.__file__)), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **(environment or {}), guardian.FOLDER: str(self.folder)},
             text=True,
             bufsize=1,
         )
@@ -106,6 +109,7 @@ class GuardedProcess:
         with suppress(ProcessLookupError, PermissionError):  # all of it has ended; macOS says it in the other way
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        threading.Thread(target=shutil.rmtree, args=[self.folder], kwargs={"ignore_errors": True}).start()
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()

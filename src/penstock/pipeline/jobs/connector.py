@@ -29,6 +29,7 @@ from penstock.work.connect.api import SourceConnector, SourceContext, SourceReco
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.runtime.kinds import SHUTDOWN
+from penstock.work.connect.runtime.needs import CORES, MEMORY, task_of
 
 LOOK_EVERY_S: Final = 0.25
 DRAIN_MS: Final = "30000"
@@ -39,6 +40,9 @@ CODE: Final = ("pipeline.code", "pipeline.requirements")
 EVERY: Final = "schedule.interval.ms"
 VALUES: Final = "set."
 """Before the names of values that the pipeline's file has as `${NAME}`."""
+LOCAL: Final = "local"
+ALL_CORES: Final = "local[*]"
+ROCKSDB: Final = "sql.streaming.stateStore.rocksdb"
 KEYS: Final = (
     ConfigKey("pipeline", documentation="the pipeline as YAML; or pipeline.file", importance="high"),
     ConfigKey("pipeline.file", documentation="a .yaml or .py file that all workers can read", importance="high"),
@@ -47,7 +51,7 @@ KEYS: Final = (
     ),
     ConfigKey("pipeline.requirements", documentation="packages that it needs, a line NAME==VERSION for each"),
     ConfigKey("checkpoint.root", documentation="a directory that all workers see: it has a checkpoint for each sink"),
-    ConfigKey("master", default="local[*]", documentation="where Spark runs"),
+    ConfigKey("master", default=ALL_CORES, documentation="where Spark runs"),
     ConfigKey("bootstrap.servers", documentation="the cluster, instead of what the pipeline says"),
     ConfigKey(
         EVERY, "long", least=1000, documentation="a pipeline that ends with what is there is run again so often, in ms"
@@ -143,6 +147,7 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
         declared = load_yaml(text, name, values=values) if text is not None else declared_in(path, values)
     except PipelineError as error:
         raise ConfigError({"pipeline" if text is not None else "pipeline.file": [str(error)]}) from None
+    parse((CORES, MEMORY), config)
     if settings[EVERY] is not None and declared.trigger not in (AVAILABLE_NOW, ONCE):
         said = declared.trigger or "one that goes on"
         raise ConfigError({EVERY: [f"{EVERY} (--every) is for trigger: {AVAILABLE_NOW} or {ONCE}, not for {said}"]})
@@ -199,7 +204,8 @@ def prepared(config: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
 def child_command(config: Mapping[str, str]) -> list[str]:
     settings = parse(KEYS, config)
     file = "-" if settings["pipeline"] is not None else str(file_of(config))
-    command = [sys.executable, "-m", "penstock", "pipeline", "run", file, "--json", "--master", settings["master"]]
+    master, room = room_of(config, settings["master"])
+    command = [sys.executable, "-m", "penstock", "pipeline", "run", file, "--json", "--master", master]
     command += ["--name", config["name"]] if file == "-" else []
     if not is_declarative(Path(file)):
         command += ["--keep-going"]
@@ -213,6 +219,20 @@ def child_command(config: Mapping[str, str]) -> list[str]:
         command += ["--deployed", settings["deployed"]]
     for key, value in with_prefix(config, VALUES).items():
         command += ["--set", f"{key}={value}"]
-    for key, value in with_prefix(config, "spark.").items():
+    for key, value in (room | with_prefix(config, "spark.")).items():
         command += ["--conf", f"spark.{key}={value}"]
     return command
+
+
+def room_of(config: Mapping[str, str], master: str) -> tuple[str, dict[str, str]]:
+    """Where Spark runs, and settings for what the task needs: as many cores, of the memory half for Java's heap and a
+    quarter for state; the rest is for Python.
+    """
+    needs = task_of("", config)
+    if not master.startswith(LOCAL):
+        return master, {}
+    cores = f"{LOCAL}[{needs.cores}]" if needs.cores and master == ALL_CORES else master
+    if not needs.memory_mb:
+        return cores, {}
+    state = {f"{ROCKSDB}.boundedMemoryUsage": "true", f"{ROCKSDB}.maxMemoryUsageMB": str(needs.memory_mb // 4)}
+    return cores, {"driver.memory": f"{needs.memory_mb // 2}m", **state}

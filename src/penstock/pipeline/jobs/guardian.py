@@ -1,4 +1,5 @@
-"""Runs a command, and ends it with all that it has started when its permission to run expires.
+"""Runs a command, and ends it with all that it has started when its permission to run expires; a folder that has its
+temporary files is removed then.
 
 A program of its own that needs Python's library only, so that neither the command nor a worker that was killed, stopped
 or cut off can keep it from that. It leads the process group of all. On its standard input come lines of JSON:
@@ -13,6 +14,7 @@ The end of its input kills the group, and so does the end of the time. The last 
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,14 +25,52 @@ from typing import Any
 
 LOOK_EVERY_S = 0.1
 READ_BYTES = 1 << 16
+GONE_WITHIN_S = 10.0
+FOLDER = "PENSTOCK_JOB_FILES"
+"""The variable that names the folder: a worker that began before it was there says none."""
 
 
 def main(command: Sequence[str]) -> None:
     """Never returns: the group is killed at the end, and the guardian with it."""
+    folder = os.environ.pop(FOLDER, None)
+    if folder is not None:
+        os.environ["TMPDIR"] = folder
     try:
         guard(command)
     finally:
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+        try:
+            if folder is not None:
+                tidy_up_later(folder)
+        finally:
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def tidy_up_later(folder: str) -> None:
+    """A process that outlives the group removes the folder when nobody is left to write into it.
+
+    Returns when it has left the group.
+    """
+    group, (has_left, leaves) = os.getpgrp(), os.pipe()
+    if os.fork():
+        os.close(leaves)
+        os.read(has_left, 1)
+        return
+    os.setsid()
+    for descriptor in (leaves, 0, 1, 2):  # whoever reads waits for their end
+        os.close(descriptor)
+    deadline_s = time.monotonic() + GONE_WITHIN_S
+    while _is_there(group) and time.monotonic() < deadline_s:
+        time.sleep(LOOK_EVERY_S)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except OSError:
+        return False
+    return True
 
 
 def guard(command: Sequence[str]) -> None:

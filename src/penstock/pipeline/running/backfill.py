@@ -10,12 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import TextFiles
-from penstock.pipeline.running.frames import Raw, frames_of_sinks
+from penstock.pipeline.jvm import TextFiles, has_format
+from penstock.pipeline.running.frames import NOTHING, Raw, frames_of_sinks
+from penstock.pipeline.running.keyed_sinks import stored_rows
 from penstock.pipeline.running.pinned_schemas import with_pinned_schemas
 from penstock.pipeline.running.run import in_a_sentence
+from penstock.pipeline.running.targets import check_target
 from penstock.pipeline.spec.declared_options import with_default_isolation
-from penstock.pipeline.spec.pipeline import FOREACH_BATCH, PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
+from penstock.pipeline.spec.pipeline import DELTA, FOREACH_BATCH, PENSTOCK, SQL, PipelineSpec, SinkSpec, SourceSpec
 
 POSITIONS = ("starting", "ending")
 """Prefixes of the options that say where a read starts and ends."""
@@ -61,6 +63,12 @@ def _says_what(option: str) -> bool:
 def _write(frame: DataFrame, sink: SinkSpec, start_ms: int, end_ms: int | None) -> str:
     if sink.format == FOREACH_BATCH:
         raise PipelineError(f"Sink {sink.name}: its function is given numbers of batches, and a time has none.")
+    if sink.format == SQL:
+        check_target(sink, frame)
+        stored_rows(frame, sink).write.format(NOTHING).mode("append").save()
+        return sink.name
+    if sink.changes is not None or (sink.format == DELTA and not has_format(frame.sparkSession, DELTA)):
+        raise PipelineError(f"Sink {sink.name}: its table is written by batches of the stream alone.")
     path = sink.option("path")
     options = {
         name: value for name, value in sink.options.items() if name.lower() not in ("path", "checkpointlocation")

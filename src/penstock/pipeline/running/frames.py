@@ -12,6 +12,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jvm import names_of_reads
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
+from penstock.pipeline.running.keyed_sinks import keyed_rows, stored_rows
+from penstock.pipeline.running.lake_sinks import batch_function
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
 from penstock.pipeline.running.topic_sinks import written_once, written_rows
@@ -20,10 +22,13 @@ from penstock.pipeline.running.views import Views, function_named
 from penstock.pipeline.spec.declared_options import with_default_isolation
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
+    DELTA,
     FOREACH_BATCH,
+    ICEBERG,
     ONCE,
     PENSTOCK,
     REAL_TIME,
+    SQL,
     PipelineSpec,
     SinkSpec,
     SourceSpec,
@@ -78,7 +83,8 @@ def check_reads(frame: DataFrame) -> None:
 
 
 def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """The rows of a source. Where it declares its values their fields become columns, beside those of the record.
+    """The rows of a source. Where it declares its values their fields become columns, beside those of the record; of
+    changes of a database's rows the columns are the row's.
 
     A value that is no such object has no fields, or is left out where there is a dead letter queue.
     """
@@ -87,7 +93,8 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
         has_fields = source.json is not None or source.typed is not None
         content = ["value.*"] if has_fields else ["value"]
         fields = parsed.select(*content).columns
-        beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in fields]
+        taken = (*fields, *RECORD_COLUMNS) if source.is_changes else fields
+        beside = [column for column in RECORD_COLUMNS if column in frame.columns and column not in taken]
         text = sf.col("key").cast("string").alias("key")
         columns = [text if column == "key" and source.typed_key is None else sf.col(column) for column in beside]
         frame = parsed.select(*content, *columns)
@@ -98,11 +105,14 @@ def rows_of(frame: DataFrame, source: SourceSpec) -> DataFrame:
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame | None:
     """With typed values and keys; bad ones are left out if they go elsewhere. None where neither is declared."""
-    if source.json is not None and source.dead_letter is None and source.typed_key is None:
+    is_plain = source.dead_letter is None and source.typed_key is None and not source.is_changes
+    if source.json is not None and is_plain:
         return frame.withColumn("value", sf.from_json(sf.col("value").cast("string"), source.json))
     if source.json is None and source.typed is None and source.typed_key is None:
         return None
     all_of_them = judged(frame, source)
+    if source.is_changes:  # a value that is null comes after each that deletes, for the topic's compaction
+        all_of_them = all_of_them.where(sf.col(RAW).isNotNull())
     return all_of_them if source.dead_letter is None else all_of_them.where(sf.col(WHY).isNull())
 
 
@@ -180,6 +190,8 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
     for column in (*sink.partitioned_by, *filter(None, [sink.key])):
         if column not in frame.columns:
             raise PipelineError(f"Sink {sink.name}: there is no column {column}; there are {', '.join(frame.columns)}.")
+    if sink.changes is not None:
+        return keyed_rows(frame, sink, sink.changes)
     if sink.format != PENSTOCK:
         return frame
     if sink.key is not None:
@@ -198,12 +210,18 @@ def sink_frame(frame: DataFrame, sink: SinkSpec, *, registers: bool = False) -> 
 
 def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint: str) -> DataStreamWriter:
     """A query that is ready to be started, from a frame of `frames_of_sinks`."""
-    rows = written_rows(frame, sink) if sink.format == PENSTOCK and not sink.is_exactly_once else frame
+    rows, write = frame, None
+    if sink.format == PENSTOCK and not sink.is_exactly_once:
+        rows = written_rows(frame, sink)
+    elif sink.format == SQL:
+        rows = stored_rows(frame, sink)
     writer = rows.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
     if sink.is_exactly_once:
         writer = writer.foreachBatch(written_once(frame, sink))
-    elif sink.format == PENSTOCK:
+    elif sink.format in (PENSTOCK, SQL):
         writer = writer.format(NOTHING)
+    elif sink.format in (DELTA, ICEBERG) and (write := batch_function(frame, sink)) is not None:
+        writer = writer.foreachBatch(write)
     elif sink.format == FOREACH_BATCH:
         writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH)).options(
             **sink.options
@@ -211,7 +229,7 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
     else:
         writer = writer.format(sink.format).options(**sink.options)
     writer = writer.option("checkpointLocation", checkpoint)
-    if sink.partitioned_by:  # a function for batches takes none, not even an empty list
+    if sink.partitioned_by and write is None:  # a function for batches takes none, not even an empty list
         writer = writer.partitionBy(*sink.partitioned_by)
     return _triggered(writer, spec.trigger, sink)
 

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
+from penstock.pipeline.running.database_changes import Envelope, envelope_of, key_of
 from penstock.pipeline.spec.pipeline import SourceSpec
 from penstock.pipeline.values.kinds import JSON_SCHEMA, TypedValues
 from penstock.pipeline.values.typed_values import broken_rules, columns_and_schema, read_values
@@ -29,8 +30,24 @@ def judged(frame: DataFrame, source: SourceSpec) -> DataFrame:
         frame = _typed(frame, "value", RAW, source.typed)
     elif source.json is not None:
         said = f"the value is not of {source.json}"
-        frame = _from_json(frame, "value", RAW, sf.col(RAW), source.json, said)
-    return frame
+        columns = envelope_of(source.json) if source.is_changes else source.json
+        frame = _from_json(frame, "value", RAW, sf.col(RAW), columns, said)
+    return _changed_rows(frame, source) if source.is_changes else frame
+
+
+def _changed_rows(frame: DataFrame, source: SourceSpec) -> DataFrame:
+    """The rows of a database in place of envelopes."""
+    declared, key = frame.schema["value"].dataType, frame.schema["key"].dataType
+    assert isinstance(declared, StructType)
+    if source.json is not None and source.typed_key is None:
+        row = StructType.fromDDL(source.json)
+        assert isinstance(row, StructType)
+        envelope = Envelope(declared, key_of(sf.col("key"), source.json), row.names)
+    else:
+        envelope = Envelope(declared, sf.col("key"), key.names if isinstance(key, StructType) else ())
+    why = sf.when(sf.col(RAW).isNotNull(), envelope.why_not())
+    judged_rows = frame.withColumn(WHY, sf.coalesce(sf.col(WHY), why))
+    return judged_rows.withColumn("value", sf.when(sf.col(WHY).isNull(), envelope.row()))
 
 
 def _typed(frame: DataFrame, part: str, raw: str, declared: TypedValues) -> DataFrame:

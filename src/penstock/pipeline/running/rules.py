@@ -23,7 +23,9 @@ def kept_rows(frame: DataFrame, sink: SinkSpec) -> DataFrame:
     frame = frame.observe(COUNTS, *(sf.count_if(~held).alias(name) for name, held in holds.items()))
     for rule in sorted(sink.expect, key=lambda rule: rule.on_fail != FAIL):
         if rule.on_fail == FAIL:
-            frame = frame.where(sf.when(holds[rule.name], sf.lit(True)).otherwise(_failure(sink, rule)))
+            frame = frame.where(
+                sf.when(holds[rule.name], sf.lit(True)).otherwise(failure(sink, f"a row breaks the rule {rule.name}"))
+            )
         elif rule.on_fail != WARN:
             frame = frame.where(holds[rule.name])
     return frame
@@ -40,7 +42,7 @@ def _holds(frame: DataFrame, rule: RuleSpec) -> Column:
     return sf.coalesce(sf.expr(rule.condition.text), sf.lit(False))
 
 
-def _failure(sink: SinkSpec, rule: RuleSpec) -> Column:
-    """Our own sentence, which is found in whatever Spark makes of it."""
-    said = f"{PipelineError.__module__}.{PipelineError.__name__}: Sink {sink.name}: a row breaks the rule {rule.name}: "
+def failure(sink: SinkSpec, why: str) -> Column:
+    """For the columns of a row: our own sentence, which is found in whatever Spark makes of it."""
+    said = f"{PipelineError.__module__}.{PipelineError.__name__}: Sink {sink.name}: {why}: "
     return sf.raise_error(sf.concat(sf.lit(said), sf.substring(sf.to_json(sf.struct("*")), 1, SHOWN)))

@@ -23,9 +23,9 @@ from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.running.sink_query import SinkQuery
 from penstock.pipeline.running.stored import check_partitions, sources_have_names
-from penstock.pipeline.running.topic_sinks import check_target
+from penstock.pipeline.running.targets import check_target
 from penstock.pipeline.session import spark_session
-from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec
+from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
 from penstock.protocol.value import Value
 
@@ -79,8 +79,8 @@ def run_pipeline(
                 streams = stream_of(session, shared, has_names=has_names)
                 for sink, frame in frames_of_sinks(session, spec, streams, registers=True):
                     check_reads(frame)
-                    if sink.format == PENSTOCK and is_here(session):  # elsewhere the first rows tell
-                        check_target(sink)
+                    if is_here(session):  # elsewhere the first rows tell
+                        check_target(sink, frame)
                     writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
                     queries.append(SinkQuery(session, spec.query_name(sink), writer))
                     queries[-1].begin()

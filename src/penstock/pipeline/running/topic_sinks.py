@@ -35,7 +35,7 @@ def written_once(frame: DataFrame, sink: SinkSpec) -> Callable[[DataFrame, int],
     return write
 
 
-def check_target(sink: SinkSpec) -> None:
+def check_sink_topic(sink: SinkSpec) -> None:
     """The topic exists, or the cluster creates it now; PipelineError."""
     with plain_errors():
         check_topic(_options(sink))

@@ -4,25 +4,25 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from penstock.pipeline.errors import PipelineError, UnfitSchemaError
+from penstock.pipeline.errors import UnfitSchemaError
 from penstock.pipeline.options.table import known_name
 from penstock.pipeline.options.values import nearest
-from penstock.pipeline.spec.declared_options import as_text, shown, take_delivery, wrong_options
+from penstock.pipeline.spec.changes import OF_CHANGES, take_changes, take_source_changes
+from penstock.pipeline.spec.declared_options import shown, take_delivery, wrong_options
 from penstock.pipeline.spec.formats import READ, WITH_A_PATH, WRITTEN
 from penstock.pipeline.spec.given_values import SET, with_values
+from penstock.pipeline.spec.notes import Notes
 from penstock.pipeline.spec.pipeline import (
     AVAILABLE_NOW,
     BOOTSTRAP,
     DEAD_LETTER,
     MODES,
     OF_THE_QUERY,
-    ON_FAIL,
     ONCE,
     PENSTOCK,
     REAL_TIME,
     SOURCE,
     PipelineSpec,
-    RuleSpec,
     SinkSpec,
     SourceSpec,
     SqlText,
@@ -32,6 +32,7 @@ from penstock.pipeline.spec.pipeline import (
     is_bootstrap,
 )
 from penstock.pipeline.spec.places import NOWHERE, Places, Way
+from penstock.pipeline.spec.sink_rules import rules_of
 from penstock.pipeline.spec.tempo import tempo_problems
 from penstock.pipeline.values.kinds import AVRO, JSON_SCHEMA, PROTOBUF, TypedValues
 
@@ -40,7 +41,6 @@ TYPED = (JSON_SCHEMA, AVRO, PROTOBUF)
 VALUES = ("json", *TYPED)
 OF_A_SINK: Final = ("name", "format", "mode", "key", "from", "where", "expect", "dead_letter", "delivery")
 """Beside the options of its format."""
-OF_A_RULE: Final = ("rule", "on_fail", "name")
 PARTS_OF_RECORDS: Final = ("value", "key")
 OF_A_STEP: Final = ("sql", "function", "from")
 SINK_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
@@ -61,7 +61,7 @@ def pipeline_spec(
     """`values` are those of `${NAME}`; PipelineError has a line for each part that is wrong."""
     reader = _Reader(name, places)
     filled, problems = with_values(parts, values or {})
-    reader.note(problems)
+    reader.note_all(problems)
     spec = reader.pipeline(name, filled, transform)
     reader.raise_problems()
     return spec
@@ -75,23 +75,14 @@ def texts(name: str, part: str, declared: object) -> dict[str, str]:
     return read
 
 
-class _Reader:
+class _Reader(Notes):
     """Reads part by part; errors are noted, and a harmless value stands in."""
-
-    def __init__(self, name: str, places: Places) -> None:
-        self._name = name
-        self._places = places
-        self._problems: list[str] = []
-
-    def raise_problems(self) -> None:
-        if self._problems:
-            raise PipelineError("\n".join(self._problems))
 
     def pipeline(self, name: str, parts: Mapping[str, object], transform: Transform | None) -> PipelineSpec:
         for part in parts:
             if part not in PARTS:
                 hint = nearest(part.lower(), PARTS) or f" Its parts are {', '.join(PARTS)}."
-                self._note(f"{part!r} is no part of a pipeline.{hint}", part)
+                self.note(f"{part!r} is no part of a pipeline.{hint}", part)
         sources, dead_letters = self._sources(parts)
         tables = {
             table: self._table(table, declared) for table, declared in self._named("tables", parts.get("tables", {}))
@@ -104,7 +95,7 @@ class _Reader:
         sinks = (*own, *broken, *dead_letters)
         if _repeated(sink.name for sink in sinks):
             names = ", ".join(sink.name for sink in sinks)
-            self._note(f"two sinks have the same name ({names}): say name: in one, or another dead_letter.", "sink")
+            self.note(f"two sinks have the same name ({names}): say name: in one, or another dead_letter.", "sink")
         sql = self._word(parts, "sql")
         has_query = transform is not None or sql is not None or len(sources) + len(tables) + len(steps) == 1
         for sink, way in zip(own, ways, strict=True):
@@ -119,39 +110,19 @@ class _Reader:
             trigger=self._trigger(parts),
             checkpoint=self._word(parts, "checkpoint") or "",
             spark=self._spark(parts.get("spark", {})),
-            sql_place=self._places.of_text(("sql",)),
+            sql_place=self.places.of_text(("sql",)),
         )
-        self.note(tempo_problems(spec, list(zip(own, ways, strict=True))))
+        self.note_all(tempo_problems(spec, list(zip(own, ways, strict=True))))
         return spec
 
-    def texts(self, part: str, declared: object, way: Way) -> dict[str, str]:
-        """The options of a part."""
-        if not isinstance(declared, Mapping):
-            self._note(f"{part} must be a table of options, not {shown(declared)}.", *way)
-            return {}
-        found: dict[str, str] = {}
-        for key, value in declared.items():
-            if value is None:
-                self._note(f"{key} is empty: give it a value, or leave it out.", *way, str(key))
-            else:
-                found[str(key)] = as_text(value)
-        return found
-
     # -- the single parts ---------------------------------------------------------------------------------------------
-
-    def note(self, problems: Iterable[tuple[Way, str]]) -> None:
-        for way, problem in problems:
-            self._note(problem, *way)
-
-    def _note(self, problem: str, *way: str | int) -> None:
-        self._problems.append(f"{self._places.of(way) or f'Pipeline {self._name}'}: {problem}")
 
     def _word(self, parts: Mapping[str, object], part: str) -> str | None:
         """A part that is a single text; None where it is not there."""
         value = parts.get(part)
         if part not in parts or isinstance(value, str | int | float):
             return None if value is None else str(value)
-        self._note(f"{part} must be a text, not {shown(value)}.", part)
+        self.note(f"{part} must be a text, not {shown(value)}.", part)
         return None
 
     def _trigger(self, parts: Mapping[str, object]) -> str | None:
@@ -160,19 +131,19 @@ class _Reader:
         if trigger is None or trigger in (AVAILABLE_NOW, ONCE, REAL_TIME) or INTERVAL.match(interval):
             return trigger
         hint = nearest(trigger.lower(), (AVAILABLE_NOW, ONCE, REAL_TIME))
-        self._note(f"trigger: {trigger} must be a time such as 5 seconds, {AVAILABLE_NOW} or {ONCE}.{hint}", "trigger")
+        self.note(f"trigger: {trigger} must be a time such as 5 seconds, {AVAILABLE_NOW} or {ONCE}.{hint}", "trigger")
         return None
 
     def _spark(self, declared: object) -> dict[str, str]:
         settings = self.texts("spark", declared, ("spark",))
         for key in settings:
             if not key.startswith(SPARKS):
-                self._note(f"{key} is no setting of Spark: they begin with {SPARKS}", "spark", key)
+                self.note(f"{key} is no setting of Spark: they begin with {SPARKS}", "spark", key)
         return settings
 
     def _named(self, part: str, declared: object) -> list[tuple[str, object]]:
         if not isinstance(declared, Mapping):
-            self._note(f"{part} must be a table of names with options, not {shown(declared)}.", part)
+            self.note(f"{part} must be a table of names with options, not {shown(declared)}.", part)
             return []
         return [(str(name), options) for name, options in declared.items()]
 
@@ -182,16 +153,14 @@ class _Reader:
         for part, names in views.items():
             for name in names:
                 if not IDENTIFIER.fullmatch(name):
-                    self._note(f"{name!r} cannot be a view in SQL: letters, digits and _ can.", part, name)
+                    self.note(f"{name!r} cannot be a view in SQL: letters, digits and _ can.", part, name)
                 if name in seen:
-                    self._note(f"{name} is the name of a {seen[name]} and of a {part.rstrip('s')}.", part, name)
+                    self.note(f"{name} is the name of a {seen[name]} and of a {part.rstrip('s')}.", part, name)
                 seen[name] = part.rstrip("s")
 
     def _sources(self, parts: Mapping[str, object]) -> tuple[dict[str, SourceSpec], list[SinkSpec]]:
         if ("source" in parts) == ("sources" in parts):
-            self._note(
-                "it needs a source and a sink." if "source" not in parts else "give source or sources.", "source"
-            )
+            self.note("it needs a source and a sink." if "source" not in parts else "give source or sources.", "source")
         declared: list[tuple[str, object, Way]] = (
             [(SOURCE, parts["source"], (SOURCE,))]
             if "source" in parts
@@ -211,23 +180,23 @@ class _Reader:
         watermark = options.pop("watermark", None)
         column, comma, delay = (watermark or "").partition(",")
         if watermark is not None and not (comma and delay.strip()):
-            self._note(f"watermark: {watermark} must be a column and a delay, such as: at, 1 hour", *way, "watermark")
+            self.note(f"watermark: {watermark} must be a column and a delay, such as: at, 1 hour", *way, "watermark")
             watermark = None
         given = [form for form in VALUES if form in options]
         if len(given) > 1:
-            self._note(
-                f"source {name} has {' and '.join(given)}: one of them says what the values are.", *way, given[1]
-            )
+            self.note(f"source {name} has {' and '.join(given)}: one of them says what the values are.", *way, given[1])
         topic = options.pop("dead_letter", None)
         if topic is not None and not given and not any(f"key_{kind}" in options for kind in TYPED):
             why = f"dead_letter of {name} is for values that are not of their json, which is missing."
-            self._note(why, *way, "dead_letter")
+            self.note(why, *way, "dead_letter")
         typed, typed_key = self._typed(name, options, way)
+        is_changes = take_source_changes(self, options, way, has_values=bool(given))
         source = SourceSpec(
             format=self._format(options, way, READ),
             json=options.pop("json", None),
             typed=typed,
             typed_key=typed_key,
+            is_changes=is_changes,
             dead_letter=topic,
             watermark=(column.strip(), delay.strip()) if watermark is not None else None,
             options=options,
@@ -251,7 +220,7 @@ class _Reader:
         if not given:
             return None
         if prefix and len(given) > 1:
-            self._note(
+            self.note(
                 f"{name} has {prefix}{given[0]} and {prefix}{given[1]}: one of them says what the keys are.", *way
             )
         from penstock.pipeline.values.schemas import typed_values
@@ -259,14 +228,14 @@ class _Reader:
         try:
             return typed_values(given[0], options, part)
         except UnfitSchemaError as error:
-            self._note(f"{prefix}{given[0]} of {name}: {error}", *way, f"{prefix}{given[0]}")
+            self.note(f"{prefix}{given[0]} of {name}: {error}", *way, f"{prefix}{given[0]}")
             return None
 
     def _table(self, name: str, declared: object) -> TableSpec:
         way: Way = ("tables", name)
         options = self.texts(f"table {name}", declared, way)
         if "format" not in options:
-            self._note(f"table {name} needs a format, such as csv, json, parquet or jdbc.", *way)
+            self.note(f"table {name} needs a format, such as csv, json, parquet or jdbc.", *way)
         return TableSpec(options, self._format(options, way, READ))
 
     def _steps(self, parts: Mapping[str, object], before: Collection[str]) -> dict[str, StepSpec]:
@@ -279,19 +248,19 @@ class _Reader:
         """A text is SQL; else a table says what it is."""
         way: Way = ("steps", name)
         if isinstance(declared, str):
-            return StepSpec(SqlText(declared, self._places.of_text(way)))
+            return StepSpec(SqlText(declared, self.places.of_text(way)))
         inputs = declared.get("from", ()) if isinstance(declared, Mapping) else ()
         options = self.texts(f"step {name}", declared, way)
         for option in options:
             if option not in OF_A_STEP:
                 hint = nearest(option.lower(), OF_A_STEP) or f" It has {', '.join(OF_A_STEP)}."
-                self._note(f"{option!r} is no part of a step.{hint}", *way, option)
+                self.note(f"{option!r} is no part of a step.{hint}", *way, option)
         if isinstance(declared, Mapping) and ("sql" in options) == ("function" in options):
-            self._note(f"step {name} needs sql, or a function (module:function) with from.", *way)
+            self.note(f"step {name} needs sql, or a function (module:function) with from.", *way)
         elif ("from" in options) != ("function" in options):
-            self._note(f"step {name}: a function goes with from, the views that it gets; SQL names them itself.", *way)
+            self.note(f"step {name}: a function goes with from, the views that it gets; SQL names them itself.", *way)
         if "sql" in options:
-            return StepSpec(SqlText(options["sql"], self._places.of_text((*way, "sql"))))
+            return StepSpec(SqlText(options["sql"], self.places.of_text((*way, "sql"))))
         views = [str(one) for one in inputs] if isinstance(inputs, list | tuple) else [str(inputs)]
         for view in views:
             self._check_view(view, before, (*way, "from"))
@@ -300,13 +269,13 @@ class _Reader:
     def _check_view(self, name: str, views: Collection[str], way: Way) -> None:
         if name not in views:
             hint = nearest(name, views) or f" There are {', '.join(views)}."
-            self._note(f"from: {name} is no view that is there before it.{hint}", *way)
+            self.note(f"from: {name} is no view that is there before it.{hint}", *way)
 
     def _check_origin(self, sink: SinkSpec, way: Way, views: Collection[str], *, has_query: bool) -> None:
         if sink.origin is not None:
             self._check_view(sink.origin, views, (*way, "from"))
         elif not has_query:
-            self._note(
+            self.note(
                 "several sources, tables and steps need sql, or a function, that makes one result of them; "
                 f"or a sink says from: {' or '.join(views)}.",
                 *way,
@@ -315,7 +284,7 @@ class _Reader:
     def _sinks(self, parts: Mapping[str, object], servers: str | None) -> tuple[tuple[SinkSpec, ...], list[Way]]:
         if "sink" not in parts:
             if "source" in parts or "sources" in parts:
-                self._note("it needs a source and a sink.")
+                self.note("it needs a source and a sink.")
             return (), []
         declared = parts["sink"]
         listed: list[tuple[object, Way]] = (
@@ -325,21 +294,21 @@ class _Reader:
         )
         sinks = tuple(self._sink(item, servers, way) for item, way in listed)
         if not sinks:
-            self._note("it needs a source and a sink.", "sink")
+            self.note("it needs a source and a sink.", "sink")
         return sinks, [way for _, way in listed]
 
     def _sink(self, declared: object, servers: str | None, way: Way) -> SinkSpec:
         options = self.texts("sink", declared, way)
-        beside = (*OF_A_SINK, *OF_THE_QUERY)
+        beside = (*OF_A_SINK, *OF_THE_QUERY, *OF_CHANGES)
         for option in [name for name in options if name not in beside and known_name(name) is None]:
             if hint := nearest(option, beside, 0.8) or nearest(option.lower(), beside, 0.8):
-                self._note(f"{option} is not known.{hint}", *way, option)
+                self.note(f"{option} is not known.{hint}", *way, option)
                 del options[option]
         options.pop("expect", None)
-        rules = self._rules(declared.get("expect", []), (*way, "expect")) if isinstance(declared, Mapping) else ()
+        rules = rules_of(self, declared.get("expect", []), (*way, "expect")) if isinstance(declared, Mapping) else ()
         dead_letter = options.pop("dead_letter", None)
         if (dead_letter is not None) != any(rule.on_fail == DEAD_LETTER for rule in rules):
-            self._note(
+            self.note(
                 f"on_fail: {DEAD_LETTER} goes with dead_letter, the topic of such rows; one of both is missing.",
                 *way,
                 "expect" if dead_letter is None else "dead_letter",
@@ -348,12 +317,13 @@ class _Reader:
         of_query = {name: options.pop(name) for name in list(options) if name in OF_THE_QUERY}
         kind, mode, key = self._format(options, way, WRITTEN), options.pop("mode", MODES[0]), options.pop("key", None)
         origin, where = options.pop("from", None), options.pop("where", None)
-        condition = None if where is None else SqlText(where, self._places.of_text((*way, "where")))
+        condition = None if where is None else SqlText(where, self.places.of_text((*way, "where")))
         if mode not in MODES:
-            self._note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode.lower(), MODES)}", *way, "mode")
+            self.note(f"mode: {mode} must be {' or '.join(MODES)}.{nearest(mode.lower(), MODES)}", *way, "mode")
         typed = typed_key = None
+        changes = take_changes(self, options, kind, way)
         if problem := take_delivery(options, kind):
-            self._note(problem, *way, "delivery")
+            self.note(problem, *way, "delivery")
         if kind == PENSTOCK:
             typed, typed_key = self._typed(options.get("topic", kind), options, way)
             self._check_options(options, way, is_sink=True)
@@ -372,50 +342,23 @@ class _Reader:
             dead_letter=dead_letter,
             title=title,
             of_query=of_query,
+            changes=changes,
         )
 
     def _title(self, options: dict[str, str], way: Way) -> str | None:
         title = options.pop("name", None)
         if title is not None and not SINK_NAME.fullmatch(title):
-            self._note(f"name: {title} cannot be that of a sink: letters, digits, _, . and - can.", *way, "name")
+            self.note(f"name: {title} cannot be that of a sink: letters, digits, _, . and - can.", *way, "name")
         return title
-
-    def _rules(self, declared: object, way: Way) -> tuple[RuleSpec, ...]:
-        listed: list[tuple[object, Way]] = (
-            [(item, (*way, number)) for number, item in enumerate(declared)]
-            if isinstance(declared, list | tuple)
-            else [(declared, way)]
-        )
-        rules = tuple(rule for item, at in listed if (rule := self._rule(item, at)) is not None)
-        if _repeated(rule.name for rule in rules):
-            self._note("two rules have the same name.", *way)
-        return rules
-
-    def _rule(self, declared: object, way: Way) -> RuleSpec | None:
-        options = self.texts("a rule of expect", declared, way)
-        for option in options:
-            if option not in OF_A_RULE:
-                hint = nearest(option.lower(), OF_A_RULE) or f" It has {', '.join(OF_A_RULE)}."
-                self._note(f"{option!r} is no part of a rule.{hint}", *way, option)
-        on_fail = options.get("on_fail", ON_FAIL[0])
-        if on_fail not in ON_FAIL:
-            hint = nearest(on_fail.lower(), ON_FAIL)
-            self._note(f"on_fail: {on_fail} must be {' or '.join(ON_FAIL)}.{hint}", *way, "on_fail")
-        rule = options.get("rule")
-        if rule is None:
-            if isinstance(declared, Mapping) and "rule" not in declared:
-                self._note("expect needs a rule, which is a condition of SQL, such as: amount > 0", *way)
-            return None
-        return RuleSpec(options.get("name", rule), SqlText(rule, self._places.of_text((*way, "rule"))), on_fail)
 
     def _format(self, options: dict[str, str], way: Way, known: Collection[str]) -> str:
         """Spark may know others, from packages; but what is nearly one of these is a slip."""
         kind = options.pop("format", PENSTOCK)
         hint = nearest(kind.lower(), known, 0.7)
         if hint and kind.lower() not in (name.lower() for name in known):
-            self._note(f"format: {kind} is not known.{hint}", *way, "format")
+            self.note(f"format: {kind} is not known.{hint}", *way, "format")
         if kind in WITH_A_PATH and not any(option.lower() == "path" for option in options):
-            self._note(f"format: {kind} needs a path.", *way)
+            self.note(f"format: {kind} needs a path.", *way)
         return kind
 
     def _check_options(self, options: Mapping[str, str], way: Way, *, is_sink: bool) -> None:
@@ -426,7 +369,7 @@ class _Reader:
             given = (
                 name for name in options if (known_name(name) or name) == (known_name(problem.option) or problem.option)
             )
-            self._note(str(problem), *way, next(given, ""))
+            self.note(str(problem), *way, next(given, ""))
 
 
 def _sink_of_broken(sink: SinkSpec, servers: str | None) -> SinkSpec:

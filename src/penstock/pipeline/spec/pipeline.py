@@ -15,10 +15,11 @@
 
 Besides options a source knows `format` (penstock), `json` (the fields of the values, as DDL), `json_schema`, `avro` or
 `protobuf` (with `message`), of which the last three know `schema.registry.url`, `subject` and `basic.auth.user.info`;
-`watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows `name` (else its
-topic, or the last part of its path), `format` (penstock, or foreachBatch with `function`), `mode` (append, update,
-complete), `key` (the column that is the key), `delivery` (at-least-once, exactly-once) and `partitionBy` (columns whose
-values are directories). Sources and tables are views in SQL, and arguments of the function by their names.
+`changes` (debezium), `watermark` ("column, delay") and `dead_letter` (the topic for values that are none); a sink knows
+`name` (else its topic, its table, or the last part of its path), `format` (penstock, or foreachBatch with `function`),
+`mode` (append, update, complete), `key` (the column that is the key), `delivery` (at-least-once, exactly-once),
+`partitionBy` (columns whose values are directories), and `keys` with what goes with them (`spec/changes.py`). Sources
+and tables are views in SQL, and arguments of the function by their names.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -39,6 +40,9 @@ KAFKA = "kafka"
 """The format of Spark's own connector."""
 FOREACH_BATCH = "foreachBatch"
 """The format of a sink whose `function` (module:function) gets each batch, with its number."""
+SQL = "sql"
+"""The format of a sink that is a table of a database, by SQLAlchemy."""
+DELTA, ICEBERG = "delta", "iceberg"
 BOOTSTRAP = "bootstrap.servers"
 SOURCE = "source"
 """The name of a source that is the only one."""
@@ -62,6 +66,8 @@ class SourceSpec(Value):
     typed_key: TypedValues | None = None
     watermark: tuple[str, str] | None = None
     dead_letter: str | None = None
+    is_changes: bool = False
+    """Whether its values are changes of a database's rows, as Debezium writes them."""
 
 
 class TableSpec(Value):
@@ -92,6 +98,20 @@ class RuleSpec(Value):
     on_fail: str
 
 
+class ChangesSpec(Value):
+    """A row is found by its `keys`, and counts if it has a larger `sequence_by` than what is known of them.
+
+    A row for which `apply_as_deletes` is true deletes the row of its keys, which is marked, or is gone if it `removes`
+    them. With `keeps_history` (SCD type 2) each row is a version, with where it begins and ends.
+    """
+
+    keys: tuple[str, ...]
+    sequence_by: str
+    apply_as_deletes: SqlText | None = None
+    removes: bool = False
+    keeps_history: bool = False
+
+
 class SinkSpec(Value):
     """It gets the rows of the view `origin`, else those of the query, as far as they are `where`, by its rules.
 
@@ -114,11 +134,14 @@ class SinkSpec(Value):
     title: str | None = None
     of_query: Mapping[str, str] = fresh(dict)
     """Options of Spark's, which the format does not know."""
+    changes: ChangesSpec | None = None
+    """None where rows are only added."""
 
     @property
     def name(self) -> str:
-        """What it says itself, else the topic, the last part of the path, or the format."""
-        return self.title or self.options.get("topic") or Path(self.options.get("path", self.format)).name
+        """What it says itself, else the topic, the table, the last part of the path, or the format."""
+        known = self.title or self.options.get("topic") or self.options.get("table")
+        return known or Path(self.options.get("path", self.format)).name
 
     @property
     def is_async(self) -> bool:

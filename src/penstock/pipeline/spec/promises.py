@@ -3,9 +3,9 @@
 from typing import Final
 
 from penstock.pipeline.spec.formats import FILES
-from penstock.pipeline.spec.pipeline import FOREACH_BATCH, KAFKA, PENSTOCK, PipelineSpec, SinkSpec
+from penstock.pipeline.spec.pipeline import DELTA, FOREACH_BATCH, ICEBERG, KAFKA, PENSTOCK, PipelineSpec, SinkSpec
 
-OF_THEIR_OWN: Final = ("delta", "iceberg")
+OF_THEIR_OWN: Final = (DELTA, ICEBERG)
 SHOWN_ONLY: Final = ("console", "memory", "noop")
 AT_LEAST_ONCE: Final = "at least once: rows of a batch that runs again are there twice"
 _OF_FORMATS: Final = {
@@ -21,6 +21,8 @@ _OF_FORMATS: Final = {
 def promise_of(sink: SinkSpec) -> str:
     if sink.is_exactly_once:
         return "exactly once, for readers with isolation.level=read_committed"
+    if sink.changes is not None:
+        return "exactly once: a row is replaced only by one that comes after it"
     return _OF_FORMATS.get(sink.format, f"what the format {sink.format} promises")
 
 

@@ -288,6 +288,9 @@ def _configs(kind: Any, request: Any) -> Build:
     return lambda name, _: request(resources=[kind(resource_type=int(ResourceType.TOPIC), resource_name=name)])
 
 
+_OLD_CONFIGS = _configs(alter_configs.AlterConfigsResource, alter_configs.AlterConfigsRequest)
+
+
 def _holders(name: str, _: UUID) -> Message:
     return own_apis.DescribeHoldersRequest(topic=name)
 
@@ -427,12 +430,7 @@ ROWS: Final = [
         {"DESCRIBE_CONFIGS TOPIC {}": OF_TOPIC},
         named=(1, 4),
     ),
-    *rows(
-        ApiKey.ALTER_CONFIGS,
-        _configs(alter_configs.AlterConfigsResource, alter_configs.AlterConfigsRequest),
-        {"ALTER_CONFIGS TOPIC {}": OF_TOPIC},
-        named=(0, 2),
-    ),
+    *rows(ApiKey.ALTER_CONFIGS, _OLD_CONFIGS, {"ALTER_CONFIGS TOPIC {}": OF_TOPIC}, named=(0, 2)),
     *rows(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         _configs(

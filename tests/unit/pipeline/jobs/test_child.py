@@ -84,6 +84,33 @@ async def test_it_gets_its_input_and_ends_in_good_order(running: Running) -> Non
     await until(lambda: not is_alive(grandchild))
 
 
+LEAVES_FILES = """
+import sys, tempfile
+file = tempfile.NamedTemporaryFile(delete=False)
+print(file.name, flush=True)
+sys.stdin.read()
+import time
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("ends_by", ["stop", "time", "the worker's death"])
+async def test_its_temporary_files_go_with_it(ends_by: str) -> None:
+    running = Running(LEAVES_FILES)
+    await until(lambda: bool(running.lines))
+    file = Path(running.lines[0])
+    assert file.is_relative_to(running.child.folder)
+    if ends_by == "stop":
+        await running.child.stop()
+    elif ends_by == "time":
+        running.until_s = time.monotonic()
+        running.child.renew()
+    else:  # what it would say is at its end
+        assert running.child._process.stdin is not None
+        running.child._process.stdin.close()
+    await until(lambda: not running.child.is_alive and not running.child.folder.exists())
+
+
 async def test_all_of_it_ends_when_its_time_is_over_though_nobody_says_so(running: Running) -> None:
     grandchild = await running.grandchild()
     running.until_s = time.monotonic() + MARGIN_S + 0.2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.jobs.connector import SINKS, PipelineConnector, PipelineTask, child_command, sinks_of
+from penstock.pipeline.jobs.connector import SINKS, PipelineConnector, PipelineTask, child_command, room_of, sinks_of
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.metrics import page
@@ -181,3 +181,17 @@ def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
     report.event({"event": "running"})
     assert "penstock_pipeline_running 1\n" in page(report.metrics())
     assert PipelineTask().metrics() == ()
+
+
+def test_what_a_task_needs_is_said_to_spark() -> None:
+    needs = {"task.cores": "2", "task.memory": "4g"}
+    state = "sql.streaming.stateStore.rocksdb"
+    of_4g = {"driver.memory": "2048m", f"{state}.boundedMemoryUsage": "true", f"{state}.maxMemoryUsageMB": "1024"}
+    assert room_of(needs, "local[*]") == ("local[2]", of_4g)
+    assert room_of(needs, "local[3]") == ("local[3]", of_4g)
+    assert room_of(needs, "spark://a:7077") == ("spark://a:7077", {})
+    assert room_of({}, "local[*]") == ("local[*]", {})
+    command = child_command({**needs, "name": "job", "pipeline": "x", SINKS: "[]", "spark.driver.memory": "1g"})
+    assert command[command.index("--master") + 1] == "local[2]"
+    assert "spark.driver.memory=1g" in command
+    assert "spark.driver.memory=2048m" not in command

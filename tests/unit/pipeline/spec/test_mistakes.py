@@ -260,3 +260,37 @@ def test_a_mistake_in_a_literal_of_python(tmp_path: Path) -> None:
         load_spec(file)
     places = [line.removeprefix(f"{file}, line ").partition(":")[0] for line in str(failure.value).splitlines()]
     assert places == ["3, column 5", "5, column 10"]
+
+
+CHANGES = """\
+source:
+  kafka.bootstrap.servers: a:1
+  subscribe: customers
+  changes: debezium
+  json: id BIGINT
+sink:
+  format: sql
+  connection.url: sqlite:///shop.db
+  table: customers
+  keys: [id]
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "place", "problem"),
+    [
+        ("debezium", "debezum", "4, column 3", "changes: debezum must be debezium. Did you mean debezium?"),
+        ("  json: id BIGINT\n", "", "4, column 3", "changes: debezium needs json (the columns of the table), or avro"),
+        ("  keys: [id]", "  mode: update", "6, column 1", "it needs keys, the columns by which a row is found again."),
+        ("  table: customers", "  name: customers", "6, column 1", "format: sql needs table."),
+        ("keys: [id]", "keys: id\n  deletes: removed", "11, column 3", "deletes: removed must be mark or remove."),
+        ("keys: [id]", "keys: id\n  stored_as_scd_type: 2", "11, column 3", "2 is for delta and iceberg, not for sql."),
+        ("keys: [id]", "keys: id\n  stored_as_scd_type: 3", "11, column 3", "stored_as_scd_type: 3 must be 1 or 2."),
+        ("format: sql", "format: parquet\n  path: /out", "11, column 3", "keys is for sinks of sql, delta, iceberg, "),
+        ("keys: [id]", "keys: id\n  sequenced_by: at", "11, column 3", "sequenced_by is not known. Did you mean"),
+    ],
+)
+def test_what_is_wrong_with_changes_of_databases(right: str, wrong: str, place: str, problem: str) -> None:
+    assert load_yaml(CHANGES, "job").sinks[0].changes is not None
+    lines = said(CHANGES.replace(right, wrong))
+    assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines

@@ -1,54 +1,13 @@
-"""DescribeConfigs, versions 1 to 4: every key of a topic, a broker, a group or a client metrics subscription.
+"""DescribeConfigs, versions 1 to 4."""
 
-Each entry has its value, where that comes from, the values behind it and, if asked for, its documentation. A broker
-describes itself and its loggers only; with an empty name it describes what was set for all brokers.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Mapping
-
-from penstock.metadata.configs.effective import (
-    ConfigEntry,
-    broker_entries,
-    client_metrics_entries,
-    default_broker_entries,
-    group_entries,
-    topic_entries,
-)
-from penstock.metadata.resources import ResourceType
-from penstock.metadata.topic_names import topic_name_error
-from penstock.node.api.broker_loggers import logger_entries
 from penstock.node.api.commands import on_configs
+from penstock.node.api.configs.described import described
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.protocol.acls import Operation
-from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import Act, check_allowed
-from penstock.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
+from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from penstock.protocol.requests.api import ApiKey
-from penstock.protocol.value import Value
-
-Settings = Mapping[str, str]
-
-
-class Kind(Value):
-    """A kind of resource: how to find what is set for a name (or KafkaError), and which entries that makes."""
-
-    settings: Callable[[Broker, str], Settings]
-    entries: Callable[[Broker, Settings], Iterable[ConfigEntry]]
-
-
-Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list[DescribeConfigsResourceResult]]
-"""What a request has had described so far: resources with the same settings, as most topics have, share one list."""
 
 
 @handles(
@@ -60,104 +19,4 @@ Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """What is wrong with one resource does not touch the others."""
-    described: Described = {}
-    return DescribeConfigsResponse(
-        results=[_result(broker, request, resource, described) for resource in request.resources]
-    )
-
-
-def _result(
-    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource, described: Described
-) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
-    try:
-        kind = _kind(resource)
-        settings = kind.settings(broker, resource.resource_name)
-    except KafkaError as error:
-        result.error_code, result.error_message = error.code, error.message
-        return result
-    wanted = tuple(resource.configuration_keys or ())
-    same = (kind, tuple(settings.items()), wanted)
-    if same not in described:
-        described[same] = [
-            _described(entry, request)
-            for entry in kind.entries(broker, settings)
-            if not wanted or entry.definition.name in wanted
-        ]
-    result.configs = described[same]
-    return result
-
-
-def _described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    definition = entry.definition
-    synonyms = entry.synonyms if request.include_synonyms else ()
-    return DescribeConfigsResourceResult(
-        name=definition.name,
-        value=entry.value,
-        read_only=entry.read_only,
-        config_source=entry.source,
-        is_sensitive=definition.sensitive,
-        synonyms=[DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in synonyms],
-        config_type=definition.type,
-        documentation=definition.meaning if request.include_documentation else None,
-    )
-
-
-def _topic_settings(broker: Broker, name: str) -> Settings:
-    problem = topic_name_error(name)
-    if problem is not None:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-    if name not in broker.image.topics:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic '{name}'")
-    check_allowed(name, Act.CONFIGURE)
-    settings: Settings = broker.image.config_of(ResourceType.TOPIC, name)
-    return settings
-
-
-def _own_settings(broker: Broker, name: str) -> Settings:
-    """Nothing: what is set for this broker is in its configuration already."""
-    if name != str(broker.node_id):
-        message = f"this broker describes itself, {broker.node_id}, and all with an empty name, but not '{name}'"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-    return {}
-
-
-def _named_settings(kind: ResourceType) -> Callable[[Broker, str], Settings]:
-    def find(broker: Broker, name: str) -> Settings:
-        if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a {kind.name.lower().replace('_', ' ')} needs a name")
-        settings: Settings = broker.image.config_of(kind, name)
-        return settings
-
-    return find
-
-
-_ALL_BROKERS = Kind(
-    lambda broker, name: broker.image.config_of(ResourceType.BROKER, name),
-    lambda broker, settings: default_broker_entries(settings),
-)
-
-_KINDS: dict[int, Kind] = {
-    ResourceType.TOPIC: Kind(_topic_settings, lambda broker, settings: topic_entries(settings, broker.config.shown)),
-    ResourceType.BROKER: Kind(_own_settings, lambda broker, settings: broker_entries(broker.config.shown)),
-    ResourceType.BROKER_LOGGER: Kind(_own_settings, lambda broker, settings: logger_entries()),
-    ResourceType.CLIENT_METRICS: Kind(
-        _named_settings(ResourceType.CLIENT_METRICS), lambda broker, settings: client_metrics_entries(settings)
-    ),
-    ResourceType.GROUP: Kind(
-        _named_settings(ResourceType.GROUP),
-        lambda broker, settings: group_entries(settings, broker.config.shown),
-    ),
-}
-
-
-def _kind(resource: DescribeConfigsResource) -> Kind:
-    if resource.resource_type == ResourceType.BROKER and not resource.resource_name:
-        return _ALL_BROKERS
-    kind = _KINDS.get(resource.resource_type)
-    if kind is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is no type of resource with configs")
-    return kind
+    return described(broker, request)

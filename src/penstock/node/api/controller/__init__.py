@@ -10,6 +10,7 @@ MODULES: tuple[str, ...] = (
     "api_versions",
     "begin_quorum_epoch",
     "describe_cluster",
+    "describe_configs",
     "describe_quorum",
     "end_quorum_epoch",
     "envelope",

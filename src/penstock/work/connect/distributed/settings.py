@@ -7,6 +7,7 @@ from typing import Any, Final
 from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
 from penstock.work.connect.runtime import settings as of_all
+from penstock.work.connect.runtime.needs import OF_A_WORKER
 from penstock.work.connect.runtime.session_keys import BITS
 from penstock.work.plan import Planner, even, sticky, weighted
 
@@ -42,6 +43,7 @@ KEYS: Final = (
         "sticky",
         "How the leader shares tasks out: even, sticky, weighted, or a function of yours, module:function.",
     ),
+    *OF_A_WORKER,
     ConfigKey(
         "inter.worker.key.generation.algorithm",
         default="HmacSHA256",

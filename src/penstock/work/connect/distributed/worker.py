@@ -5,6 +5,7 @@ What it knows is in three topics; the group says which worker runs a task, and w
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -16,10 +17,10 @@ from penstock.work.connect.distributed.key_rotation import KeyRotation
 from penstock.work.connect.distributed.settings import DISABLED, parse_settings, planner_of, storage_of
 from penstock.work.connect.distributed.topic_log import TopicLog
 from penstock.work.connect.runtime.logs import NotLeadingError, OnRecord
+from penstock.work.connect.runtime.needs import machines_memory_mb, megabytes, task_of
 from penstock.work.connect.runtime.records import TaskId, is_of
 from penstock.work.connect.runtime.settings import TRANSACTIONS, USERS
 from penstock.work.connect.runtime.worker import ConnectWorker
-from penstock.work.plan import Task
 from penstock.work.scope import Scope
 from penstock.work.wire import Group
 from penstock.work.worker import WorkerSettings
@@ -83,6 +84,8 @@ class DistributedWorker(ConnectWorker):
             name=self.worker_id,
             url=self.url,
             planner=planner_of(settings["tasks.planner"]),
+            cores=settings["worker.cores"] or os.cpu_count(),
+            memory_mb=megabytes(memory) if (memory := settings["worker.memory"]) else machines_memory_mb(),
             session_timeout_ms=settings["session.timeout.ms"],
             heartbeat_interval_ms=settings["heartbeat.interval.ms"],
             rebalance_timeout_ms=settings["rebalance.timeout.ms"],
@@ -169,7 +172,7 @@ class DistributedWorker(ConnectWorker):
         self.group.machine.position = offset + 1
 
     def _share_out(self) -> None:
-        self.group.set_tasks([Task(name) for name in self.state.task_names()])
+        self.group.set_tasks([task_of(name, self.state.task_config(name) or {}) for name in self.state.task_names()])
 
     # Generations
 

@@ -13,6 +13,7 @@ from penstock.work.connect.chain import chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.plugins import VERSION, PluginError, find_class
 from penstock.work.connect.runtime import promises
+from penstock.work.connect.runtime.needs import CORES, MEMORY
 from penstock.work.connect.runtime.new_topics import GROUPS, topic_groups
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,8 @@ KEYS: Final = (
     ConfigKey("predicates", "list", (), "What says to which records a transform applies, by names of one's own."),
     RESTARTS,
     SHUTDOWN,
+    CORES,
+    MEMORY,
     RELOAD,
     *errors.KEYS,
 )

@@ -1,0 +1,99 @@
+"""Changes of databases come in as Debezium writes them, and go out by keys; shuffled and doubled they end the same."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.changes import COLUMNS, as_records, history, last_rows, shuffled_and_doubled
+from tests.spark.topics import new_topic, write
+
+from penstock.pipeline.running.run import run_pipeline
+from penstock.pipeline.spec.parts import pipeline_spec
+from penstock.pipeline.spec.pipeline import PipelineSpec
+from penstock.testing.pipeline import Message, outcome
+
+
+def mirror(servers: str, topic: str, folder: Path, sink: dict[str, Any]) -> PipelineSpec:
+    """A pipeline from a topic of changes to a table, in batches of 150 records."""
+    source = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+    source |= {"changes": "debezium", "json": COLUMNS, "maxOffsetsPerTrigger": "150"}
+    parts = {"source": source, "sink": sink, "trigger": "available-now", "checkpoint": str(folder / "checkpoint")}
+    return pipeline_spec("mirror", parts)
+
+
+@pytest.mark.soak
+def test_a_table_is_mirrored(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    changes, file = history(3, rows=20, length=150), tmp_path / "shop.db"
+    topic = new_topic(servers, 2)
+    given = as_records(shuffled_and_doubled(changes, 4))
+    write(servers, topic, 0, given[::2])
+    write(servers, topic, 1, given[1::2])
+    sink = {"format": "sql", "connection.url": f"sqlite:///{file}", "table": "customers", "keys": ["id"]}
+    spec = mirror(servers, topic, tmp_path, sink | {"auto.create": "true"})
+    assert run_pipeline(spec, session=spark).batches["mirror: customers"] > 1
+    with sqlite3.connect(file) as database:
+        rows = database.execute("SELECT id, name, amount FROM customers WHERE NOT __deleted ORDER BY id").fetchall()
+    assert rows == last_rows(changes)
+
+
+def test_what_is_no_change_goes_to_the_dead_letters(spark: SparkSession) -> None:
+    parts = {
+        "source": {"subscribe": "t", "changes": "debezium", "json": COLUMNS, "dead_letter": "dead"},
+        "sink": {"topic": "out", "kafka.bootstrap.servers": "a:1"},
+    }
+    good, gone, *_ = as_records([{"lsn": 9, "op": "c", "row": {"id": 1, "name": "a", "amount": 2.0}}] * 2)
+    rows: list[Any] = [
+        Message(good.value, key=good.key),
+        Message(None, key=good.key),
+        {"id": 1},
+        {"op": "t", "source": {}},
+        {"op": "u", "after": None},
+        b"{",
+        Message(b'{"op": "d", "before": null, "source": {"file": "b.3", "pos": 7, "row": 0}}', key=b'{"id": 5}'),
+    ]
+    out = outcome(pipeline_spec("changes", parts), {"source": rows}, session=spark)
+    assert [one["value"] for one in out["out"]] == [
+        {"id": 1, "name": "a", "amount": 2.0, "__op": "c", "__deleted": False}
+        | {"__source_ts": "2023-11-14T22:13:20.000Z", "__position": "00000000000000000009"},
+        {"id": 5, "__op": "d", "__deleted": True, "__position": "b.3/00000000000000000007/00000000000000000000"},
+    ]
+    why = [dict(one["headers"])["__connect.errors.exception.message"] for one in out["dead"]]
+    assert why == [
+        "the value is no change as Debezium writes them: it has no op",
+        "this is no change of a row: op t",
+        "the change has no row: after is missing",
+        f"the value is not of {COLUMNS}",
+    ]
+    assert gone.key != good.key
+
+
+def test_envelopes_of_a_registry_have_positions_of_their_database(spark: SparkSession) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]
+    row = {"type": "record", "name": "Value", "fields": fields}
+    places = {"file": "string", "pos": "long", "row": "int", "ts_ms": "long"}
+    source = {"type": "record", "name": "Source", "fields": [{"name": one, "type": of} for one, of in places.items()]}
+    envelope = [
+        {"name": "before", "type": ["null", row], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "source", "type": source},
+        {"name": "op", "type": "string"},
+    ]
+    schema = {"type": "record", "name": "Envelope", "fields": envelope}
+    given = {"subscribe": "customers", "changes": "debezium", "avro": "latest", "schema.registry.url": "http://a:1"}
+    sink = {"format": "sql", "connection.url": "sqlite://", "table": "customers", "keys": "id", "deletes": "remove"}
+    spec = pipeline_spec("changes", {"source": given, "sink": sink, "sql": "SELECT *, 'x' AS of FROM source"})
+    at = {"file": "binlog.000003", "pos": 154, "row": 1, "ts_ms": 1000}
+    changed: dict[str, Any] = {"before": None, "after": {"id": 1, "name": "a"}, "source": at, "op": "u"}
+    deleted = {"before": {"id": 2, "name": None}, "after": None, "source": at | {"pos": 1540}, "op": "d"}
+    out = outcome(spec, {"source": [changed, deleted]}, schemas={"customers-value": schema}, session=spark)
+    position = "binlog.000003/{:020}/00000000000000000001"
+    assert out["customers"] == [
+        {"id": 1, "name": "a", "__deleted": False, "__position": position.format(154), "of": "x"},
+        {"id": 2, "name": None, "__deleted": True, "__position": position.format(1540), "of": "x"},
+    ]
+    nothing = {**changed, "after": {"id": 1, "name": None}, "op": "c"}
+    without = spec.replace(sinks=(spec.sinks[0].replace(changes=spec.sinks[0].changes.replace(keys=("name",))),))  # type: ignore[union-attr]
+    with pytest.raises(Exception, match="Sink customers: a row has no name or no __position"):
+        outcome(without, {"source": [nothing]}, schemas={"customers-value": schema}, session=spark)

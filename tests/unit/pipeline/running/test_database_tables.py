@@ -1,0 +1,110 @@
+"""Tables whose rows are replaced by newer ones of their keys: in SQLite as it is, for PostgreSQL by its statements."""
+
+import random
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlalchemy import Boolean, Column, MetaData, Table, Text, create_engine
+from sqlalchemy.dialects import postgresql
+from tests.spark.changes import history, last_rows, shuffled_and_doubled
+
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running.database_tables import ready, removal, storing, upsert
+from penstock.pipeline.spec.changes import TableTarget
+
+COLUMNS = {"id": "bigint", "name": "string", "amount": "double", "__position": "string", "__deleted": "boolean"}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> TableTarget:
+    return TableTarget("shop", f"sqlite:///{tmp_path / 'shop.db'}", "customers", ("id",), "__position", removes=False)
+
+
+def rows_in(target: TableTarget, columns: str = "*", where: str = "1") -> list[tuple[Any, ...]]:
+    with sqlite3.connect(target.url.removeprefix("sqlite:///")) as database:
+        return database.execute(f"SELECT {columns} FROM {target.table} WHERE {where} ORDER BY id").fetchall()
+
+
+def store(target: TableTarget, changes: Sequence[Any]) -> int:
+    """What a task does with two batches; how many rows it says it has stored."""
+    rows = [{**one["row"], "__position": f"{one['lsn']:020}", "__deleted": one["op"] == "d"} for one in changes]
+    half = len(rows) // 2
+    batches = [pa.RecordBatch.from_pylist(part) for part in (rows[:half], rows[half:]) if part]
+    return sum(batch.num_rows for batch in storing(target)(iter(batches)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_any_order_and_however_often_the_end_is_the_same(target: TableTarget, seed: int) -> None:
+    changes = history(seed, rows=10, length=120)
+    ready(target, COLUMNS, may_create=True)
+    given = shuffled_and_doubled(changes, seed)
+    cut = random.Random(seed).randrange(len(given))
+    assert store(target, given[:cut]) + store(target, given[cut:]) == len(given)
+    after = rows_in(target)
+    store(target, given[:cut])  # once more, as after a crash
+    assert rows_in(target) == after
+    assert rows_in(target, "id, name, amount", "NOT __deleted") == last_rows(changes)
+
+
+def test_changes_in_their_order_remove_rows(target: TableTarget) -> None:
+    changes = history(7, rows=10, length=120)
+    target = target.replace(removes=True)
+    ready(target, COLUMNS, may_create=True)
+    store(target, changes[:90])
+    store(target, changes[60:])  # from some way back, as after a crash
+    assert rows_in(target, "id, name, amount") == last_rows(changes)
+    late = [{"lsn": 1, "op": "d", "row": one["row"]} for one in changes]
+    store(target, late)
+    assert rows_in(target, "id, name, amount") == last_rows(changes)
+
+
+def test_a_table_is_made_with_the_types_of_its_columns(target: TableTarget) -> None:
+    kinds = {"at": "timestamp", "price": "decimal(10,2)", "tags": "array<string>", "raw": "binary", "day": "date"}
+    ready(target, COLUMNS | kinds, may_create=True)
+    row: dict[str, Any] = {"id": 1, "name": None, "amount": 1.5, "__position": "1", "__deleted": False}
+    row |= {"at": datetime(2026, 1, 31, tzinfo=UTC), "price": Decimal("1.25"), "tags": ["a"], "raw": b"\0", "day": None}
+    list(storing(target)(iter([pa.RecordBatch.from_pylist([row])])))
+    assert rows_in(target, "at, price, tags, raw") == [("2026-01-31 00:00:00.000000", 1.25, '["a"]', b"\0")]
+
+
+def test_what_does_not_fit_is_told(target: TableTarget) -> None:
+    with pytest.raises(PipelineError, match="Sink shop: customers"):
+        ready(target, COLUMNS, may_create=False)
+    ready(target, {"id": "bigint", "__position": "string"}, may_create=True)
+    with pytest.raises(PipelineError, match="table customers has no column name, amount, __deleted: add it, or leave"):
+        ready(target, COLUMNS, may_create=True)
+    with pytest.raises(PipelineError, match="mysql is none of sqlite, postgresql"):
+        upsert(Table("t", MetaData(), Column("__position", Text())), target, [], "mysql")
+    with pytest.raises(PipelineError, match="Sink shop: Could not parse SQLAlchemy URL"):
+        ready(target.replace(url="nonsense"), COLUMNS, may_create=False)
+
+
+def test_a_row_that_was_there_without_a_position_is_replaced(target: TableTarget) -> None:
+    ready(target, COLUMNS, may_create=True)
+    with create_engine(target.url).begin() as connection:
+        connection.exec_driver_sql("INSERT INTO customers (id, name) VALUES (1, 'by hand')")
+    store(target, [{"lsn": 1, "op": "r", "row": {"id": 1, "name": "new", "amount": 0.0}}])
+    assert rows_in(target, "id, name") == [(1, "new")]
+
+
+def test_postgresql_compares_and_writes_in_one_statement(target: TableTarget) -> None:
+    columns = [
+        Column("id", Text()),
+        Column("name", Text()),
+        Column("__position", Text()),
+        Column("__deleted", Boolean()),
+    ]
+    table, dialect = Table("customers", MetaData(), *columns, schema="shop"), postgresql.dialect()  # type: ignore[no-untyped-call]
+    said = str(upsert(table, target, [column.name for column in columns], "postgresql").compile(dialect=dialect))
+    assert " ".join(said.split("ON CONFLICT")[1].split()) == (
+        "(id) DO UPDATE SET name = excluded.name, __position = excluded.__position, __deleted = excluded.__deleted "
+        "WHERE shop.customers.__position IS NULL OR shop.customers.__position < excluded.__position"
+    )
+    gone = str(removal(table, target).compile(dialect=dialect))
+    assert "WHERE shop.customers.id = %(of_id)s::VARCHAR AND (shop.customers.__position IS NULL OR" in gone
