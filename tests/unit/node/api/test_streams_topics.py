@@ -35,7 +35,7 @@ class Node:
 
     def __init__(self, *rights: str, **errors: ErrorCode) -> None:
         self.rights, self.errors = rights, errors
-        self.missing = MISSING
+        self.missing: tuple[InternalTopic, ...] = MISSING
         self.created: list[tuple[CreateTopicsRequest, Any]] = []
         self.machine = SimpleNamespace(streams_heartbeat=None)
         groups = SimpleNamespace(find=lambda _: self, departures=())

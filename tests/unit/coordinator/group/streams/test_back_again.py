@@ -91,3 +91,13 @@ def test_who_comes_into_a_group_that_is_empty_again_waits_as_long_as_the_first()
     assert bench.streams.is_delayed
     bench.advance(1_000)
     assert bench.settle("b") == {"b": ALL}
+
+
+def test_targets_that_come_when_all_members_are_gone_are_not_written() -> None:
+    bench = ready(ELSEWHERE)
+    bench.keeps = True
+    bench.join("a")
+    bench.beat("a", -1)
+    bench.come_back()
+    state = bench.streams.state
+    assert (state.assignment.epoch, state.targets) == (state.epoch, {})
