@@ -28,6 +28,8 @@ from penstock.testing.ports import ReservedPort
 DESTROYS: Final = (ApiKey.DELETE_TOPICS,)
 """What comes last."""
 READ_LATE: Final = (
+    "coordinator.group.consumer.groups",
+    "coordinator.group.historian",
     "coordinator.group.share.groups",
     "coordinator.group.streams.groups",
     "node.api.storage_group_requests",
