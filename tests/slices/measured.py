@@ -13,7 +13,7 @@ from tests.slices.requests import Filling, Shape, There
 from tests.wire.raw_client import RawClient
 
 from penstock.controller.decisions import DECISIONS, decision_on
-from penstock.metadata.features import SHARE_VERSION
+from penstock.metadata.features import SHARE_VERSION, STREAMS_VERSION
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, Handler, load_handlers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
@@ -33,6 +33,7 @@ SETTINGS: Final = {
     "controller.listener.names": "CONTROLLER",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "log.flush.offset.checkpoint.interval.ms": "100000000",
     "log.flush.start.offset.checkpoint.interval.ms": "100000000",
     "replica.high.watermark.checkpoint.interval.ms": "100000000",
@@ -97,7 +98,8 @@ def _filled(node: WatchedNode, many: int) -> There:
     topics = [CreatableTopic(name=n, num_partitions=many if n == "deep" else 1, replication_factor=1) for n in names]
     with RawClient(node.address) as client:
         client.socket.settimeout(LIMIT_S)
-        on = [FeatureUpdateKey(feature=SHARE_VERSION, max_version_level=1, upgrade_type=1)]
+        features = (SHARE_VERSION, STREAMS_VERSION)
+        on = [FeatureUpdateKey(feature=feature, max_version_level=1, upgrade_type=1) for feature in features]
         assert client.ask(UpdateFeaturesRequest(feature_updates=on)).error_code == ErrorCode.NONE
         client.ask(CreateTopicsRequest(topics=topics, timeout_ms=LIMIT_S * 1000))
         client.find_coordinator("g")

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.slices import streams
 from tests.slices.measured import Case, ask, ask_for, cases, full_node, name_of
 from tests.slices.monitor import WatchedNode
 from tests.slices.requests import There
@@ -37,12 +38,15 @@ from penstock.protocol.messages.share_acknowledge import (
 )
 from penstock.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 MANY = 2_000
 """Things that a request asks about: so many that an API that does all of it in one go takes too long."""
 MOST_LINES = 50_000
 """Of one slice: some 3 ms."""
+
+MOST_OF_AN_APPLICATION = 5 * MOST_LINES
 
 Full = tuple[WatchedNode, There]
 
@@ -144,6 +148,17 @@ def test_nor_is_one_that_says_something_else_of_each_record(full: Full, at: int)
         assert [part.error_code for topic in answered.responses for part in topic.partitions] == [0]
         client.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"))
     assert node.longest <= MOST_LINES, node.where
+
+
+def test_nor_is_one_of_a_streams_application(full: Full) -> None:
+    """A topology is looked at in one go, and so are the tasks of a member: as many as they may be."""
+    node, there = full
+    node.begin()
+    epoch, count = streams.join(node.address, "deep")
+    assert (count, node.longest <= MOST_OF_AN_APPLICATION) == (MANY, True), node.where
+    for request in (*streams.topologies(there.topics), *streams.heartbeats(epoch, count), *streams.descriptions()):
+        ask_for(node, request, api_of_request(request).versions[-1])
+        assert node.longest <= MOST_OF_AN_APPLICATION, (request.__class__.__name__, node.where)
 
 
 def test_nor_is_one_of_a_transaction_in_many_partitions(full: Full) -> None:

@@ -1,7 +1,7 @@
 """A broker that is just enough for groups: real logs in a directory, metadata that a test hands in."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,6 +34,7 @@ from penstock.node.partitions.table import PartitionTable
 from penstock.node.roles.broker import Broker, HeldLogs
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
+from penstock.node.serving.slices import Slices
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
@@ -182,6 +183,8 @@ def context(api_key: int, api_version: int) -> RequestContext:
 async def ask(handler: Any, node: GroupNode, api_version: int, request: Message) -> Any:
     """What a handler answers in the end."""
     answer = handler(node.broker, context(0, api_version), request)
+    if isinstance(answer, Generator):
+        answer = Slices().answer(answer)
     if isinstance(answer, bytes):
         return decode(api_of_request(request).response_class, api_version, answer)[0]
     return await answer if hasattr(answer, "__await__") else answer

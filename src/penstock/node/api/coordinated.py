@@ -4,14 +4,17 @@ or offsets may be for topics that are not there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.roles.broker import Broker
+from penstock.node.serving.access import NOT_ASKED
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Steps
+from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.offset_commit import (
@@ -21,6 +24,7 @@ from penstock.protocol.messages.offset_commit import (
 )
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def group_of(request: Any) -> Sequence[str]:
@@ -78,6 +82,25 @@ async def _parked(broker: Broker, context: RequestContext, request: Any, answer:
     if isinstance(found, JoinGroupResponse):  # it may have got an id meanwhile
         request = request.replace(member_id=found.member_id)
     return await departure.answer(context, request, lambda: found)
+
+
+def each_once(group_ids: Iterable[str], describe: Callable[[str], T]) -> Steps[list[T]]:
+    """What is told of groups, others having their turn after each: one may have thousands of members. However often it
+    is named, it is told of once: else a short request had an answer without end.
+    """
+    found = []
+    for group_id in dict.fromkeys(group_ids):
+        found.append(describe(group_id))
+        yield None
+    return found
+
+
+def with_operations(context: RequestContext, request: Any, groups: Iterable[Any]) -> None:
+    """Of those of which anything is told, if the request asks for that."""
+    for group in groups if request.include_authorized_operations else ():
+        is_told = group.error_code == ErrorCode.NONE
+        operations = context.operations_on(Resource.GROUP, group.group_id) if is_told else NOT_ASKED
+        group.authorized_operations = operations
 
 
 def take_out_unknown(

@@ -37,6 +37,7 @@ from penstock.node.serving.access import ALL_ON, ALLOW_ALL, DESCRIBE_CLUSTER, RI
 from penstock.node.serving.parts import Names
 from penstock.node.serving.rules import Rule
 from penstock.node.serving.session import Session
+from penstock.node.serving.slices import Steps
 from penstock.protocol.acls import CLUSTER_NAME, Resource
 from penstock.protocol.value import Value
 
@@ -127,15 +128,25 @@ class Handler(Value):
     ends_with_client: bool = False
 
 
-def later(module: str) -> Callable[..., Any]:
-    """The function of a module that has its name, for a handler: loaded when the first request comes."""
+def later(module: str, *, in_slices: bool = False) -> Callable[..., Any]:
+    """The function of a module that has its name, for a handler: loaded when the first request comes.
+
+    `in_slices`: a generator, of long answers, of which a thread makes bytes.
+    """
+
+    def steps(node: Any, context: RequestContext, request: Any) -> Steps[Any]:
+        found = getattr(importlib.import_module(module), module.rpartition(".")[2])(node, context, request)
+        if type(found) is GeneratorType:
+            return (yield from found)
+        return (yield found) if isinstance(found, Awaitable) else found
 
     def answer(node: Any, context: RequestContext, request: Any) -> Any:
         found = getattr(importlib.import_module(module), module.rpartition(".")[2])(node, context, request)
         return node.slices.answer(found) if type(found) is GeneratorType else found
 
-    answer.__module__ = module
-    return answer
+    function = steps if in_slices else answer
+    function.__module__ = module
+    return function
 
 
 EVERY_NODES_HANDLERS: Final = "penstock.node.api"

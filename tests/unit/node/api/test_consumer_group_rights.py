@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.serving.audit import Audit
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
+from penstock.node.serving.slices import Slices
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.requests import own_apis
 from penstock.protocol.requests.api import ApiKey
@@ -66,7 +67,9 @@ def test_of_a_topic_that_the_client_may_not_describe_no_moves_are_told(kind: str
     groups = SimpleNamespace(find=lambda _: shard, departures=(), now_ms=lambda: 0)
     context = SimpleNamespace(shows=lambda right, topic: topic == "flights")
     request = own_apis.DescribeGroupHistoryRequest(groups=["readers"])
-    answer = describe_group_history(cast("Any", SimpleNamespace(groups=groups)), cast("Any", context), request)
+    steps = describe_group_history(cast("Any", SimpleNamespace(groups=groups)), cast("Any", context), request)
+    answer = Slices().answer(steps)
+    assert not isinstance(answer, Awaitable)
     (epoch,), (awaited,) = answer.groups[0].epochs, answer.groups[0].awaited
     assert [one.topic for one in (*epoch.moves, *awaited.partitions)] == shown
     assert epoch.moved == 2

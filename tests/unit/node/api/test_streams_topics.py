@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from penstock.coordinator.group.streams.requests import Heard
-from penstock.coordinator.group.streams.topology import MISSING_INTERNAL_TOPICS
+from penstock.coordinator.group.streams.topology import MAX_PARTS, MISSING_INTERNAL_TOPICS
 from penstock.coordinator.group.streams.values import InternalTopic
 from penstock.metadata.features import STREAMS_VERSION
-from penstock.node.api.streams_groups.streams_group_heartbeat import streams_group_heartbeat
+from penstock.node.api.streams_groups.streams_group_heartbeat import MOST_PARTITIONS, streams_group_heartbeat
 from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
@@ -35,6 +35,7 @@ class Node:
 
     def __init__(self, *rights: str, **errors: ErrorCode) -> None:
         self.rights, self.errors = rights, errors
+        self.missing: tuple[InternalTopic, ...] = MISSING
         self.created: list[tuple[CreateTopicsRequest, Any]] = []
         self.machine = SimpleNamespace(streams_heartbeat=None)
         groups = SimpleNamespace(find=lambda _: self, departures=())
@@ -44,7 +45,7 @@ class Node:
 
     def ask(self, *_: Any) -> Heard:
         status = Status(status_code=MISSING_INTERNAL_TOPICS, status_detail="Internal topics are missing")
-        return Heard(StreamsGroupHeartbeatResponse(member_id="m", member_epoch=2, status=[status]), MISSING)
+        return Heard(StreamsGroupHeartbeatResponse(member_id="m", member_epoch=2, status=[status]), self.missing)
 
     async def submit(self, request: CreateTopicsRequest, _: Any, *, deadline_s: float, context: Any) -> Any:
         self.created.append((request, context))
@@ -101,6 +102,24 @@ def test_who_may_not_create_one_of_them_creates_none_and_is_told() -> None:
     both = Node("by-word", "counts")
     both.answer("words")
     assert len(both.created) == 1
+
+
+def test_a_heartbeat_creates_as_many_as_the_controller_takes_at_once_and_the_next_one_goes_on() -> None:
+    node = Node("cluster")
+    node.missing = tuple(InternalTopic(f"log-{number}", MOST_PARTITIONS // 4) for number in range(6))
+    node.answer("words")
+    node.missing = node.missing[4:]
+    node.answer("words")
+    assert [[topic.name for topic in request.topics] for request, _ in node.created] == [
+        ["log-0", "log-1", "log-2", "log-3"],
+        ["log-4", "log-5"],
+    ]
+
+
+def test_a_topology_of_too_much_is_refused_before_its_names_are_looked_at() -> None:
+    answer = Node("cluster").answer(*("a/b",) * MAX_PARTS)
+    assert answer.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert str(MAX_PARTS) in (answer.error_message or "")
 
 
 def test_what_cannot_be_created_is_said_with_its_error_and_what_is_there_is_none() -> None:

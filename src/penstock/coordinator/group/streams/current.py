@@ -104,14 +104,16 @@ def _next(current: Current, process_id: str, epoch: int, wanted: Wanted, said: R
 
 
 def _is_free(task: Task, role: int, has: list[_Set], process_id: str, wanted: Wanted) -> bool:
-    active_process = wanted.active_process(*task)
-    if role == _ACTIVE and active_process is not None:
-        return False
-    in_process = (
-        active_process == process_id,
-        process_id in wanted.standby_processes(*task),
-        process_id in wanted.warmup_processes(*task),
+    active, standby, warmup = (
+        wanted.active_process(*task),
+        wanted.standby_processes(*task),
+        wanted.warmup_processes(*task),
     )
+    if active is None and not standby and not warmup:
+        return True  # so it is with nearly all tasks
+    if role == _ACTIVE and active is not None:
+        return False
+    in_process = active == process_id, process_id in standby, process_id in warmup
     return not any(in_process[of] and (task not in has[of] or (of, role) not in _BECOMES) for of in _ROLES)
 
 

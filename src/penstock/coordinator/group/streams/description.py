@@ -18,6 +18,11 @@ DESCRIPTION: Final = 15_001
 MAX_BYTES: Final = 512 * 1024
 """So that the record goes into a batch; an application of a thousand processors takes a tenth of it."""
 
+MAX_NODES: Final = 2_000
+"""Each takes the event loop some 3 µs, whenever the description comes or is shown."""
+MAX_NAMES: Final = 10_000
+"""Of topics, stores and successors, at all nodes together."""
+
 NOT_REQUESTED: Final = 0
 NOT_STORED: Final = 1
 ERROR: Final = 2
@@ -46,6 +51,7 @@ def stored(topology_epoch: int, pushed: update.TopologyDescription) -> Descripti
     """KafkaError: INVALID_REQUEST, or STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED for one that is too large: asked
     again, the application would send the same.
     """
+    _check_is_small(pushed)
     value = DescriptionValue(
         topology_epoch=topology_epoch,
         subtopologies=[
@@ -56,13 +62,24 @@ def stored(topology_epoch: int, pushed: update.TopologyDescription) -> Descripti
         ],
         global_stores=[_global_store(store) for store in pushed.global_stores],
     )
-    size = len(encode(value, 0))
-    if size > MAX_BYTES:
+    _check_size(len(encode(value, 0)), "bytes", MAX_BYTES)
+    return value
+
+
+def _check_is_small(pushed: update.TopologyDescription) -> None:
+    nodes = [node for sub in pushed.subtopologies for node in sub.nodes]
+    nodes += [node for store in pushed.global_stores for node in (store.source, store.processor)]
+    _check_size(len(pushed.subtopologies) + len(nodes), "subtopologies and nodes", MAX_NODES)
+    names = sum(len(node.source_topics) + len(node.stores) + len(node.successors) for node in nodes)
+    _check_size(names, "names", MAX_NAMES)
+
+
+def _check_size(size: int, of_what: str, most: int) -> None:
+    if size > most:
         raise KafkaError(
             ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
-            f"the description of the topology has {size} bytes, more than the {MAX_BYTES} that are stored",
+            f"the description of the topology has {size} {of_what}, more than the {most} that are stored",
         )
-    return value
 
 
 def described(value: DescriptionValue) -> describe.TopologyDescription:

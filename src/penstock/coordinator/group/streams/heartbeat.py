@@ -42,7 +42,7 @@ from penstock.coordinator.group.streams.requests import (
 )
 from penstock.coordinator.group.streams.table import StreamsTable, put, put_epoch, take_out
 from penstock.coordinator.group.streams.topology import Configured, configure
-from penstock.coordinator.group.streams.values import NEWCOMER, NO_TOPOLOGY, STABLE, Current, Member
+from penstock.coordinator.group.streams.values import NEWCOMER, NO_TOPOLOGY, STABLE, Current, InternalTopic, Member
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
@@ -169,7 +169,16 @@ def _take_part(
     statuses = answers.statuses(house, group, member_id, caller.api_version, is_early=is_early)
     response = answers.whole(house, group, request, decided.before, decided.current, statuses)
     response.topology_description_required = answers.needs_description(group.state, caller.api_version)
-    return group, Heard(response, decided.configured.missing)
+    return group, Heard(response, _to_be_created(group, member_id, decided.configured))
+
+
+def _to_be_created(group: StreamsGroup, member_id: str, configured: Configured) -> tuple[InternalTopic, ...]:
+    """As this member. One that came with an older topology has named other topics: what somebody else named is not
+    created with its rights.
+    """
+    state = group.state
+    is_its_own = state.members[member_id].topology_epoch == state.topology_epoch
+    return configured.missing if is_its_own else ()
 
 
 def _decide(

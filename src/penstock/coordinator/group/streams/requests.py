@@ -8,7 +8,7 @@ from penstock.coordinator.group.epochs import JOINS, LEAVES_FOR_NOW
 from penstock.coordinator.group.streams.assignors.tasks import Roles, Task, Tasks, each_task
 from penstock.coordinator.group.streams.group import Offsets
 from penstock.coordinator.group.streams.records import any_pairs
-from penstock.coordinator.group.streams.topology import check
+from penstock.coordinator.group.streams.topology import MAX_TASKS, check, check_size
 from penstock.coordinator.group.streams.values import InternalTopic, Member, Topology, topology_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.streams_group_heartbeat import (
@@ -24,13 +24,17 @@ Response = StreamsGroupHeartbeatResponse
 
 MOST_BYTES: Final = 32_767
 """Of what a member is called: the keys of records hold no more."""
+MOST_WORD_BYTES: Final = 1_024
+"""Of what else it says of itself, which is kept for each member, and partly told to all others."""
+MOST_TAGS: Final = 20
 _TEXTS: Final = (
-    ("MemberId", "member_id"),
-    ("GroupId", "group_id"),
-    ("InstanceId", "instance_id"),
-    ("RackId", "rack_id"),
+    ("MemberId", "member_id", MOST_BYTES),
+    ("GroupId", "group_id", MOST_BYTES),
+    ("InstanceId", "instance_id", MOST_BYTES),
+    ("RackId", "rack_id", MOST_WORD_BYTES),
 )
 _TASKS: Final = (("ActiveTasks", "active_tasks"), ("StandbyTasks", "standby_tasks"), ("WarmupTasks", "warmup_tasks"))
+_OFFSETS: Final = (("TaskOffsets", "task_offsets"), ("TaskEndOffsets", "task_end_offsets"))
 
 # For what each heartbeat asks: looking a member of an enumeration up takes as long as a call.
 _NONE: Final = ErrorCode.NONE
@@ -45,12 +49,12 @@ class Heard(Value):
 
 def check_request(request: Request) -> None:
     """Raises KafkaError."""
-    for name, attribute in _TEXTS:
+    for name, attribute, most in _TEXTS:
         text = getattr(request, attribute)
         if text is not None and not text.strip():
             raise invalid(f"{name} is empty")
-        if len((text or "").encode()) > MOST_BYTES:
-            raise invalid(f"{name} has more than {MOST_BYTES:,} bytes")
+        _check_length(name, text or "", most)
+    _check_words(request)
     if request.member_epoch == JOINS:
         _check_first(request)
     elif request.topology is not None:
@@ -62,6 +66,37 @@ def check_request(request: Request) -> None:
     told = [getattr(request, attribute) is not None for _, attribute in _TASKS]
     if any(told) and not all(told):
         raise invalid("a member says of all kinds of tasks what it has, or of none")
+    _check_tasks_are_few(request)
+
+
+def _check_words(request: Request) -> None:
+    tags = request.client_tags or ()
+    if len(tags) > MOST_TAGS:
+        raise invalid(f"{len(tags)} ClientTags are more than the {MOST_TAGS} that a member may have")
+    for tag in tags:
+        _check_length("a key of ClientTags", tag.key, MOST_WORD_BYTES)
+        _check_length("a value of ClientTags", tag.value, MOST_WORD_BYTES)
+    _check_length("ProcessId", request.process_id or "", MOST_WORD_BYTES)
+    if request.user_endpoint is not None:
+        _check_length("the host of UserEndpoint", request.user_endpoint.host, MOST_WORD_BYTES)
+
+
+def _check_length(name: str, text: str, most: int) -> None:
+    if len(text.encode()) > most:
+        raise invalid(f"{name} has more than {most:,} bytes")
+
+
+def _check_tasks_are_few(request: Request) -> None:
+    for name, attribute in (*_TASKS, *_OFFSETS):
+        if len(getattr(request, attribute) or ()) > MAX_TASKS:
+            raise _too_many(name)
+    for name, attribute in _TASKS:
+        if sum(len(one.partitions) for one in getattr(request, attribute) or ()) > MAX_TASKS:
+            raise _too_many(name)
+
+
+def _too_many(name: str) -> KafkaError:
+    return invalid(f"{name} has more tasks than the {MAX_TASKS} that a group may have")
 
 
 def _check_first(request: Request) -> None:
@@ -85,6 +120,7 @@ def topology_said_by(request: Request) -> Topology | None:
     """Raises KafkaError."""
     if request.topology is None:
         return None
+    check_size(request.topology)
     topology = topology_of(request.topology)
     check(topology)
     return topology
@@ -99,12 +135,11 @@ def said_by(request: Request) -> Roles | None:
 
 
 def _tasks(said: Sequence[StreamsGroupHeartbeatRequestTaskIds]) -> Tasks:
-    found: dict[str, tuple[int, ...]] = {}
+    found: dict[str, set[int]] = {}
     for one in said:
-        partitions = tuple(sorted({*found.get(one.subtopology_id, ()), *one.partitions}))
-        if partitions:
-            found[one.subtopology_id] = partitions
-    return found
+        if one.partitions:
+            found.setdefault(one.subtopology_id, set()).update(one.partitions)
+    return {subtopology: tuple(sorted(partitions)) for subtopology, partitions in found.items()}
 
 
 def check_tasks(said: Roles | None, tasks: Mapping[str, int]) -> None:

@@ -33,10 +33,12 @@ def repartition_counts(subtopologies: Sequence[Subtopology], there: Counts) -> d
     waiting, sized = deque(range(len(subtopologies))), set[int]()
     while waiting:
         place = waiting.popleft()
+        if place in sized:
+            continue
         sub = subtopologies[place]
         known = [counts[topic.name] for topic in sub.repartition_sources if topic.name in counts]
         known += [there[name] for name in sub.source_topics if name in there]
-        if place in sized or not known:
+        if not known:
             continue
         sized.add(place)
         for sink in sub.repartition_sinks:

@@ -1,6 +1,6 @@
 """What the records of a streams group add up to, and where it is found fast: who runs a task, and as what."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from penstock.coordinator.effects import KeyValue
@@ -21,6 +21,7 @@ from penstock.coordinator.group.streams.records import (
 from penstock.coordinator.group.streams.values import NEWCOMER, NO_TOPOLOGY, Current, GroupEpoch, Held, Member, Topology
 
 NOT_READY: Final = "NotReady"
+NOBODY: Final = frozenset[str]()
 
 
 class StreamsRecord(PartRecord):
@@ -92,7 +93,7 @@ class _Runners:
                 if not members:
                     del self._of[task]
 
-    def of(self, task: Task) -> Iterable[str]:
+    def of(self, task: Task) -> Collection[str]:
         return self._of.get(task, ())
 
 
@@ -143,13 +144,16 @@ class StreamsState(StreamsView, DecidedParts):
 
     def active_process(self, subtopology: str, partition: int) -> str | None:
         """The process whose member has it, or has not said yet that it has given it up."""
-        return next(self._processes(self._active.of((subtopology, partition))), None)
+        runners = self._active.of((subtopology, partition))
+        return next(self._processes(runners)) if runners else None
 
     def standby_processes(self, subtopology: str, partition: int) -> frozenset[str]:
-        return frozenset(self._processes(self._standby.of((subtopology, partition))))
+        runners = self._standby.of((subtopology, partition))
+        return frozenset(self._processes(runners)) if runners else NOBODY
 
     def warmup_processes(self, subtopology: str, partition: int) -> frozenset[str]:
-        return frozenset(self._processes(self._warmup.of((subtopology, partition))))
+        runners = self._warmup.of((subtopology, partition))
+        return frozenset(self._processes(runners)) if runners else NOBODY
 
     def _processes(self, member_ids: Iterable[str]) -> Iterator[str]:
         members = self.members

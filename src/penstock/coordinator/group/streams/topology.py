@@ -3,13 +3,15 @@
 | status | what is wrong |
 | --- | --- |
 | MISSING_SOURCE_TOPICS | topics are not there that only the user can create |
-| INCORRECTLY_PARTITIONED_TOPICS | topics that are read together differ, or an internal topic is not as it has to be |
+| INCORRECTLY_PARTITIONED_TOPICS | topics that are read together differ, an internal topic is not as it has to be, |
+| | or there are more than MAX_TASKS |
 | MISSING_INTERNAL_TOPICS | topics are not there that are created for the application |
 """
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from itertools import accumulate
+from typing import Any, Final
 
 from penstock.coordinator.group.streams.sizing import (
     Counts,
@@ -27,8 +29,12 @@ MISSING_SOURCE_TOPICS: Final = 1
 INCORRECTLY_PARTITIONED_TOPICS: Final = 2
 MISSING_INTERNAL_TOPICS: Final = 3
 
-MAX_PARTS: Final = 5_000
-"""Subtopologies, and topics that they name, of one topology: each takes the event loop some 5 µs."""
+MAX_PARTS: Final = 1_000
+"""Subtopologies, and topics that they name, of one topology: each takes the event loop some 5 to 10 µs."""
+MAX_CONFIGS: Final = 2_000
+"""Of all internal topics of a topology together: each takes a tenth of that."""
+MAX_TASKS: Final = 10_000
+"""Of a group; also, of one kind, that a member may name in a heartbeat. Each that a member gets takes some 2 µs."""
 _NAMED_AT_MOST: Final = 3
 """Topics in the text of a status."""
 
@@ -52,22 +58,35 @@ class Configured(Value):
         return self.status is None
 
 
+def check_size(said: Any) -> None:
+    """Of the topology in a heartbeat, before anything else is asked of it: KafkaError(STREAMS_INVALID_TOPOLOGY)."""
+    if any(parts > MAX_PARTS for parts in accumulate(map(_parts, said.subtopologies))):
+        raise _invalid(f"a topology may have {MAX_PARTS} subtopologies and topics, and this one has more")
+    topics = (
+        one for sub in said.subtopologies for one in (*sub.state_changelog_topics, *sub.repartition_source_topics)
+    )
+    configs = sum(len(topic.topic_configs) for topic in topics)
+    if configs > MAX_CONFIGS:
+        raise _invalid(f"{configs} configs of topics are more than the {MAX_CONFIGS} that a topology may have")
+
+
 def check(topology: Topology) -> None:
     """What no state of the cluster makes right: KafkaError, with STREAMS_INVALID_TOPOLOGY, INVALID_TOPIC_EXCEPTION, or
-    INVALID_REQUEST for what Kafka does not serve either.
+    INVALID_REQUEST for what Kafka does not serve either. `topology` has passed `check_size`.
     """
-    parts = sum(map(_parts, topology.subtopologies))
-    if parts > MAX_PARTS:
-        raise _invalid(f"{parts} subtopologies and topics are more than the {MAX_PARTS} that a topology may have")
     if len({sub.subtopology_id for sub in topology.subtopologies}) < len(topology.subtopologies):
         raise _invalid("two subtopologies have the same id")
     for sub in topology.subtopologies:
         _check_subtopology(sub)
 
 
-def _parts(sub: Subtopology) -> int:
-    groups = sum(len(group.source_topics) + len(group.repartition_sources) + 1 for group in sub.copartition_groups)
-    return 1 + len(sub.inputs) + len(sub.changelogs) + len(sub.repartition_sinks) + groups
+def _parts(sub: Any) -> int:
+    groups = sub.copartition_groups
+    lists = [sub.source_topics, sub.source_topic_regex, sub.repartition_sink_topics, groups]
+    lists += [sub.state_changelog_topics, sub.repartition_source_topics]
+    for group in groups:
+        lists += [group.source_topics, group.source_topic_regex, group.repartition_source_topics]
+    return 1 + sum(map(len, lists))
 
 
 def _check_subtopology(sub: Subtopology) -> None:
@@ -77,7 +96,7 @@ def _check_subtopology(sub: Subtopology) -> None:
     for topic in sub.changelogs:
         if topic.partitions:
             raise _invalid(f"changelog {topic.name} gives a number of partitions, which follows from its source")
-    for topic in (*sub.changelogs, *sub.repartition_sources):
+    for topic in sub.internal_topics:
         error = topic_name_error(topic.name)
         if error:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, error)
@@ -113,6 +132,10 @@ def _configured(topology: Topology, there: Counts) -> Configured:
         for names in _copartition_groups(sub):
             decided.update(copartition_counts(names, repartitions, counts))
     tasks = {sub.subtopology_id: task_count(sub, counts) for sub in subtopologies}
+    if sum(tasks.values()) > MAX_TASKS:
+        raise IncorrectlyPartitionedError(
+            f"The topology has {sum(tasks.values())} tasks, more than the {MAX_TASKS} that a group may have"
+        )
     for sub in subtopologies:
         decided.update((topic.name, tasks[sub.subtopology_id]) for topic in sub.changelogs)
     configured = topology.replace(subtopologies=tuple(_with_counts(sub, decided) for sub in subtopologies))

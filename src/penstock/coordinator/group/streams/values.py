@@ -127,6 +127,10 @@ class Subtopology(Value):
         return (*self.source_topics, *(topic.name for topic in self.repartition_sources))
 
     @property
+    def internal_topics(self) -> tuple[InternalTopic, ...]:
+        return *self.changelogs, *self.repartition_sources
+
+    @property
     def is_stateful(self) -> bool:
         return bool(self.changelogs)
 

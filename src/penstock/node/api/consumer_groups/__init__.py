@@ -51,12 +51,12 @@ def _the_topic_of(_: Any, asked: Any) -> str:
     return name
 
 
-def _of_shares(key: ApiKey) -> Callable[..., Any]:
-    return later(f"{_SHARES}.{key.name.lower()}")
+def _of_shares(key: ApiKey, *, in_slices: bool = False) -> Callable[..., Any]:
+    return later(f"{_SHARES}.{key.name.lower()}", in_slices=in_slices)
 
 
-def _of_streams(key: ApiKey) -> Callable[..., Any]:
-    return later(f"{_STREAMS}.{key.name.lower()}")
+def _of_streams(key: ApiKey, *, in_slices: bool = False) -> Callable[..., Any]:
+    return later(f"{_STREAMS}.{key.name.lower()}", in_slices=in_slices)
 
 
 def _of_states(key: ApiKey, newest: int) -> Handler:
@@ -94,24 +94,22 @@ HANDLERS: Final = {
             int(ApiKey.CONSUMER_GROUP_DESCRIBE),
             0,
             1,
-            later(f"{__name__}.consumer_group_describe"),
+            later(f"{__name__}.consumer_group_describe", in_slices=True),
             (
                 Each(DESCRIBE_GROUP, ("group_ids",), "groups"),
                 Within(DESCRIBE_TOPIC, "for each that a member has, or nothing is told of the group"),
             ),
-            parts=(("group_ids", "groups"),),
             feature=GROUP_VERSION,
         ),
         Handler(
             int(OwnApiKey.DESCRIBE_GROUP_HISTORY),
             0,
             0,
-            later(f"{__name__}.describe_group_history"),
+            later(f"{__name__}.describe_group_history", in_slices=True),
             (
                 Each(DESCRIBE_GROUP, ("groups",), "groups"),
                 Within(DESCRIBE_TOPIC, "for each of which a partition has moved, or it is not told"),
             ),
-            parts=(("groups", "groups"),),
         ),
         Handler(
             int(ApiKey.SHARE_GROUP_HEARTBEAT),
@@ -128,12 +126,11 @@ HANDLERS: Final = {
             int(ApiKey.SHARE_GROUP_DESCRIBE),
             1,
             1,
-            _of_shares(ApiKey.SHARE_GROUP_DESCRIBE),
+            _of_shares(ApiKey.SHARE_GROUP_DESCRIBE, in_slices=True),
             (
                 Each(DESCRIBE_GROUP, ("group_ids",), "groups"),
                 Within(DESCRIBE_TOPIC, "for each that a member has, or nothing is told of the group"),
             ),
-            parts=(("group_ids", "groups"),),
             feature=SHARE_VERSION,
         ),
         Handler(
@@ -182,12 +179,11 @@ HANDLERS: Final = {
             int(ApiKey.STREAMS_GROUP_DESCRIBE),
             0,
             1,
-            _of_streams(ApiKey.STREAMS_GROUP_DESCRIBE),
+            _of_streams(ApiKey.STREAMS_GROUP_DESCRIBE, in_slices=True),
             (
                 Each(DESCRIBE_GROUP, ("group_ids",), "groups"),
                 Within(DESCRIBE_TOPIC, "for each of the topology, or nothing is told of the group"),
             ),
-            parts=(("group_ids", "groups"),),
             feature=STREAMS_VERSION,
         ),
         Handler(

@@ -3,12 +3,14 @@
 What is told is committed. A group with a topic that the client may not describe is refused.
 """
 
+from functools import partial
+
 from penstock.metadata.features import GROUP_VERSION
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import coordinated, each_once, with_operations
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import DESCRIBE_TOPIC, NOT_ASKED
+from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.acls import Resource
+from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -20,13 +22,10 @@ from penstock.protocol.messages.consumer_group_describe import (
 @coordinated(lambda request: request.group_ids)
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
-    groups = [_describe(broker, context, group_id) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for group in groups:
-            is_told = group.error_code == ErrorCode.NONE
-            operations = context.operations_on(Resource.GROUP, group.group_id) if is_told else NOT_ASKED
-            group.authorized_operations = operations
+) -> Steps[ConsumerGroupDescribeResponse]:
+    describe = partial(_describe, broker, context)
+    groups = yield from each_once(request.group_ids, describe)
+    with_operations(context, request, groups)
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

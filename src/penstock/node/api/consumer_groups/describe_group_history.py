@@ -4,12 +4,14 @@ they wait for now.
 Which partitions have moved is told of topics that the client may describe; tasks of streams groups name none.
 """
 
+from functools import partial
 from typing import Final
 
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import coordinated, each_once
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.own_apis import (
     DescribedHistory,
@@ -24,8 +26,9 @@ STREAMS: Final = "streams"
 @coordinated(lambda request: request.groups)
 def describe_group_history(
     broker: Broker, context: RequestContext, request: DescribeGroupHistoryRequest
-) -> DescribeGroupHistoryResponse:
-    return DescribeGroupHistoryResponse(groups=[_describe(broker, context, group_id) for group_id in request.groups])
+) -> Steps[DescribeGroupHistoryResponse]:
+    groups = yield from each_once(request.groups, partial(_describe, broker, context))
+    return DescribeGroupHistoryResponse(groups=groups)
 
 
 def _describe(broker: Broker, context: RequestContext, group_id: str) -> DescribedHistory:

@@ -4,13 +4,14 @@ What is told is committed. A group with a topic that the client may not describe
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from penstock.metadata.features import STREAMS_VERSION
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import coordinated, each_once, with_operations
 from penstock.node.roles.broker import Broker
-from penstock.node.serving.access import DESCRIBE_TOPIC, NOT_ASKED
+from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
-from penstock.protocol.acls import Resource
+from penstock.node.serving.slices import Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.streams_group_describe import (
     DescribedGroup,
@@ -22,14 +23,10 @@ from penstock.protocol.messages.streams_group_describe import (
 @coordinated(lambda request: request.group_ids)
 def streams_group_describe(
     broker: Broker, context: RequestContext, request: StreamsGroupDescribeRequest
-) -> StreamsGroupDescribeResponse:
-    with_description = request.include_topology_description
-    groups = [_describe(broker, context, group_id, with_description=with_description) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for group in groups:
-            is_told = group.error_code == ErrorCode.NONE
-            operations = context.operations_on(Resource.GROUP, group.group_id) if is_told else NOT_ASKED
-            group.authorized_operations = operations
+) -> Steps[StreamsGroupDescribeResponse]:
+    describe = partial(_describe, broker, context, with_description=request.include_topology_description)
+    groups = yield from each_once(request.group_ids, describe)
+    with_operations(context, request, groups)
     return StreamsGroupDescribeResponse(groups=groups)
 
 

@@ -4,12 +4,13 @@ Answered when what it rests on is committed; `coordinator/group/streams/heartbea
 topology needs for itself are created as the client, which has to have the right, before the answer goes out.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
+from itertools import accumulate
 from typing import Final
 
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.streams.requests import Heard
-from penstock.coordinator.group.streams.topology import MISSING_INTERNAL_TOPICS
+from penstock.coordinator.group.streams.topology import MISSING_INTERNAL_TOPICS, check_size
 from penstock.coordinator.group.streams.values import InternalTopic
 from penstock.metadata.features import STREAMS_VERSION
 from penstock.metadata.topic_names import topic_name_error
@@ -30,6 +31,8 @@ from penstock.protocol.messages.streams_group_heartbeat import (
 Request = StreamsGroupHeartbeatRequest
 Response = StreamsGroupHeartbeatResponse
 
+MOST_PARTITIONS: Final = 10_000
+"""Of all topics that a heartbeat creates, as Kafka's controller takes in one request; no topic has more (MAX_TASKS)."""
 _NAMED_AT_MOST: Final = 3
 """Topics in the text of a status."""
 
@@ -40,7 +43,7 @@ def streams_group_heartbeat(
 ) -> Response | Awaitable[Response]:
     if not broker.image.features.get(STREAMS_VERSION):
         return Response(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    why = _what_is_wrong(topics_of_topology(request))
+    why = _what_is_wrong(request)
     if why is not None:
         return Response(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=why)
     try:
@@ -54,8 +57,14 @@ def streams_group_heartbeat(
     return _answered(broker, context, heard)
 
 
-def _what_is_wrong(names: Iterable[str]) -> str | None:
-    for name in names:
+def _what_is_wrong(request: Request) -> str | None:
+    """With the topology: Kafka, too, looks at the names of its topics first."""
+    if request.topology is not None:
+        try:
+            check_size(request.topology)
+        except KafkaError as refusal:
+            return refusal.message
+    for name in topics_of_topology(request):
         if is_internal(name):
             return f"topic {name} belongs to the cluster, and no application reads or writes it"
         error = topic_name_error(name)
@@ -80,9 +89,15 @@ async def _create(broker: Broker, context: RequestContext, missing: tuple[Intern
         failed = {topic.name: may_not for topic in missing if not context.allows(CREATE_TOPIC, topic.name)}
     if failed:  # of what belongs together either all is created, or nothing
         return failed
-    topics = [_creatable(topic) for topic in missing]
+    topics = [_creatable(topic) for topic in _at_once(missing)]
     errors = await create_all(broker.controller, topics, context)
     return {name: error.name for name, error in errors.items()}
+
+
+def _at_once(missing: tuple[InternalTopic, ...]) -> list[InternalTopic]:
+    """The first of them; with the next heartbeat the next."""
+    sums = accumulate(topic.partitions for topic in missing)
+    return [topic for topic, partitions in zip(missing, sums, strict=True) if partitions <= MOST_PARTITIONS]
 
 
 def _creatable(topic: InternalTopic) -> CreatableTopic:

@@ -6,6 +6,8 @@ import pytest
 
 from penstock.coordinator.group.streams.description import (
     MAX_BYTES,
+    MAX_NAMES,
+    MAX_NODES,
     PROCESSOR,
     SINK,
     SOURCE,
@@ -70,6 +72,22 @@ def test_what_is_pushed_is_shown() -> None:
         (
             TopologyDescription(
                 subtopologies=[TopologyDescriptionSubtopology(nodes=[READS.replace(name="n" * 1000)] * 600)],
+            ),
+            ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
+        ),
+        (
+            TopologyDescription(
+                subtopologies=[TopologyDescriptionSubtopology(nodes=[WRITES] * MAX_NODES)],
+            ),
+            ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
+        ),
+        (
+            TopologyDescription(
+                global_stores=[
+                    TopologyDescriptionGlobalStore(
+                        source=READS.replace(source_topics=["a"] * MAX_NAMES), processor=COUNTS
+                    )
+                ],
             ),
             ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
         ),

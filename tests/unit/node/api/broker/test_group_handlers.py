@@ -228,6 +228,11 @@ async def test_the_handlers_of_one_member(node: GroupNode) -> None:
     assert group.authorized_operations == -(1 << 31)
 
 
+async def test_a_group_is_told_of_once_however_often_it_is_named(node: GroupNode) -> None:
+    asked = DescribeGroupsRequest(groups=["none", "other", "none"])
+    assert [group.group_id for group in (await ask(describe_groups, node, 6, asked)).groups] == ["none", "other"]
+
+
 async def test_describe_and_list(node: GroupNode) -> None:
     await join(node, "workers")
     await commit(node, 8, commit_topic("flights", {0: 5}))
