@@ -63,7 +63,7 @@ def test_a_leader_that_looks_at_no_lease_when_it_is_fetched_from(monkeypatch: py
 def test_a_new_leader_that_says_where_the_log_ends_before_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its high watermark has not reached the beginning of its epoch yet."""
     monkeypatch.setattr(list_offsets, "_check_known", lambda timestamp, found, version: None)
-    assert is_found_with(seeds(SEEDS, first=10), asked("kill"), WORDS)
+    assert is_found_with(seeds(SEEDS, first=44), asked("kill"), WORDS)
 
 
 UNHEARD = asked("stop unheard", settings={"leader.handover.timeout.ms": "0"})
@@ -77,4 +77,4 @@ def test_a_broker_that_stops_and_hears_nothing(seed: int) -> None:
 
 def test_a_broker_that_counts_on_its_lease_while_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BrokerLease, "is_laid_down", lambda lease: None)
-    assert is_found_with(seeds(SEEDS, first=19), UNHEARD, WORDS)
+    assert is_found_with(seeds(SEEDS, first=21), UNHEARD, WORDS)

@@ -172,7 +172,7 @@ class Stuck(Host):
 async def test_a_store_that_lasts_too_long_is_tried_again_with_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
     async with kafka_and_setting() as (kafka, setting):
         task, host = Counting(setting.attempt), Stuck(kafka)
-        impatient = setting.task.replace(environment=setting.task.environment.replace(flush_timeout_s=0.05))
+        impatient = setting.task.replace(environment=setting.task.environment.replace(flush_timeout_s=1.0))
         await RunningSource(impatient, task, host, setting.attempt).run()
         assert host.stored == [(2, [{"line": 2}])]
         assert task.commits == 1
