@@ -76,7 +76,7 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
         found, assignments = _in_a_group(creation, topic, settings)
         settings = settings | {STORAGE_GROUP: str(found.number)}
     else:
-        assignments = _assignments_of(state, topic)
+        assignments = _assignments_of(creation, topic)
     _ask_policies(state, topic, assignments)
     topic_id = state.new_topic_id()
     records: list[MetadataRecord] = [] if found is None else list(found.records)
@@ -92,12 +92,16 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
         for index, replicas in enumerate(assignments)
     ]
     if len(creation.records) + len(records) > MAX_RECORDS_PER_DECISION:
-        message = f"one request may create at most {MAX_RECORDS_PER_DECISION} topics, configs and partitions together"
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+        raise _too_many()
     creation.records += records
     if found is not None:
         creation.groups.take(found, len(assignments))
     return _created(state, topic.name, topic_id, assignments, settings)
+
+
+def _too_many() -> KafkaError:
+    message = f"One request may create at most {MAX_RECORDS_PER_DECISION} topics, configs and partitions together"
+    return KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
 def _ask_policies(state: ControllerState, topic: CreatableTopic, assignments: list[list[int]]) -> None:
@@ -167,10 +171,11 @@ def _settings_of(state: ControllerState, topic: CreatableTopic) -> dict[str, str
     return settings
 
 
-def _assignments_of(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
+def _assignments_of(creation: _Creation, topic: CreatableTopic) -> list[list[int]]:
+    state = creation.state
     if topic.assignments:
         return _named_by_hand(state, topic)
-    partitions, replicas = _size_of(state, topic)
+    partitions, replicas = _size_of(creation, topic)
     return place(state.image.brokers.values(), partitions, replicas, state.chance)
 
 
@@ -183,25 +188,25 @@ def _in_a_group(creation: _Creation, topic: CreatableTopic, settings: dict[str, 
         for replicas in assignments:
             check_voters(found.number, found.group, replicas)
         return found, assignments
-    partitions, factor = _size_of(state, topic)
+    partitions, factor = _size_of(creation, topic)
     leaves_it = topic.replication_factor == DEFAULT and number is not None
     found = creation.groups.find(Asked(partitions, number, None if leaves_it else factor))
     return found, [list(found.group.replicas)] * partitions
 
 
-def _size_of(state: ControllerState, topic: CreatableTopic) -> tuple[int, int]:
+def _size_of(creation: _Creation, topic: CreatableTopic) -> tuple[int, int]:
+    """(partitions, replicas of each). KafkaError where they do not fit into the decision, before any is placed."""
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         message = f"The replication factor must be at least 1, or -1 for the default, not {topic.replication_factor}"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
         message = f"The number of partitions must be at least 1, or -1 for the default, not {topic.num_partitions}"
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
-    settings = state.settings
+    settings = creation.state.settings
     partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
     replicas = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
-    if partitions > MAX_RECORDS_PER_DECISION:
-        message = f"One request may create at most {MAX_RECORDS_PER_DECISION} partitions, not {partitions}"
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+    if partitions > MAX_RECORDS_PER_DECISION - len(creation.records):
+        raise _too_many()
     return partitions, replicas
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.unit.controller.cluster import CLUSTER, active_controller, carry_out, create
 
-from penstock.controller import decision
+from penstock.controller import create_topics, decision
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerSettings
@@ -66,6 +66,23 @@ def test_one_request_is_bounded() -> None:
     grow = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="few", count=limit + 2)])
     (grown,) = controller.decide(grow, 0).reply.results
     assert grown.error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_what_does_not_fit_into_a_request_is_refused_before_it_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = active_controller()
+    placed: list[int] = []
+
+    def place(brokers: object, partitions: int, *_: object) -> list[list[int]]:
+        placed.append(partitions)
+        return [[1]] * partitions
+
+    monkeypatch.setattr(create_topics, "place", place)
+    topics = [CreatableTopic(name=f"t{number}", num_partitions=2_000, replication_factor=1) for number in range(50)]
+    outcome = controller.decide(CreateTopicsRequest(topics=topics), 0)
+    fit = decision.MAX_RECORDS_PER_DECISION // 2_001
+    refused = [topic.error_code for topic in outcome.reply.topics[fit:]]
+    assert refused == [ErrorCode.POLICY_VIOLATION] * (50 - fit)
+    assert placed == [2_000] * fit
 
 
 def test_deleting_can_be_switched_off() -> None:
