@@ -83,6 +83,14 @@ def test_a_snapshot_has_its_header_and_footer(tmp_path: Path) -> None:
     ]
 
 
+FIRST_LEVELS = {
+    "metadata.version": 33,
+    "transaction.version": 2,
+    "group.version": 1,
+    "eligible.leader.replicas.version": 1,
+}
+
+
 def test_voters_are_told_as_kafka_tells_them(tmp_path: Path) -> None:
     controller = InitialController(1, "localhost", 9093, UUID(int=1))
     file = tmp_path / FIRST_SNAPSHOT_NAME
@@ -94,7 +102,10 @@ def test_voters_are_told_as_kafka_tells_them(tmp_path: Path) -> None:
         '| KRaftVoters {"version":0,"voters":[{"voterId":1,"voterDirectoryId":"AAAAAAAAAAAAAAAAAAAAAQ",'
         '"endpoints":[{"name":"CONTROLLER","host":"localhost","port":9093}],'
         '"kRaftVersionFeature":{"minSupportedVersion":0,"maxSupportedVersion":1}}]}',
-        '| payload: {"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version","featureLevel":33}}',
+        *(
+            f'| payload: {{"type":"FEATURE_LEVEL_RECORD","version":0,"data":{{"name":"{name}","featureLevel":{at}}}}}'
+            for name, at in FIRST_LEVELS.items()
+        ),
         '| SnapshotFooter {"version":0}',
     ]
 
@@ -103,4 +114,4 @@ def test_the_shell_reads_a_snapshot_that_names_voters(tmp_path: Path) -> None:
     controller = InitialController(1, "localhost", 9093, UUID(int=1))
     file = tmp_path / FIRST_SNAPSHOT_NAME
     file.write_bytes(first_snapshot({1: controller}, "CONTROLLER", 5))
-    assert read_view(file).image.features == {"metadata.version": 33}
+    assert read_view(file).image.features == FIRST_LEVELS
