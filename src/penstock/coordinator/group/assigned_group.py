@@ -1,13 +1,14 @@
 """A group whose coordinator assigns: its records, the sessions of its members, and its answers as one kind of many."""
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.parts import PartRecord
 from penstock.coordinator.group.records import AnyRecord, CommittedOffset
-from penstock.coordinator.machine import Agenda
+from penstock.coordinator.machine import Agenda, Draft
 from penstock.coordinator.timers import Timer, Timers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_groups import ListedGroup
@@ -17,6 +18,22 @@ UNCHECKED: Final = -1
 
 StateT = TypeVar("StateT")
 ViewT = TypeVar("ViewT")
+TargetT = TypeVar("TargetT")
+
+
+def some_targets(
+    left: deque[tuple[str, str | None, TargetT]], most: int, members: Container[str], static_ids: Mapping[str, str]
+) -> dict[str, TargetT]:
+    """Take so many of (a member, its instance, what it is to have): by who is there to have it now, which is the
+    member, or who has its instance.
+    """
+    found: dict[str, TargetT] = {}
+    for _ in range(min(len(left), most)):
+        member_id, instance_id, target = left.popleft()
+        heir = member_id if member_id in members else static_ids.get(instance_id or "", "")
+        if heir:
+            found[heir] = target
+    return found
 
 
 class AssignedGroup(Group, Generic[StateT, ViewT]):
@@ -115,6 +132,14 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
 
     def send_away(self, agenda: Agenda[AnyRecord], error: ErrorCode) -> None:
         """Nothing waits in the group itself."""
+
+    # -- targets ------------------------------------------------------------------------------------------------------
+
+    def put_targets(self, draft: Draft[AnyRecord], key: int, targets: Mapping[str, object]) -> None:
+        """Those that are others than before, as records of this key."""
+        for member_id, target in targets.items():
+            if self._any_state.targets.get(member_id) != target:
+                draft.put(self.record(self.group_id, target, key, member_id))
 
     # -- timers -------------------------------------------------------------------------------------------------------
 

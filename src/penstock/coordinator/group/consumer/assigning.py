@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.coordinator.effects import Calculation
+from penstock.coordinator.group.assigned_group import some_targets
 from penstock.coordinator.group.consumer import timing
 from penstock.coordinator.group.consumer.assignors import range as by_range
 from penstock.coordinator.group.consumer.assignors import uniform
@@ -41,7 +42,7 @@ def due(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> Spec | None:
 
 def assign(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup, spec: Spec, now_ms: int) -> None:
     """Only what does not take long (`Spec.size`)."""
-    _put_targets(draft, group, _assignor(house, group)(spec))
+    group.put_targets(draft, TARGET, _assignor(house, group)(spec))
     put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(group.state.epoch, now_ms))
 
 
@@ -108,23 +109,11 @@ def _write_some(
     if group.assigning is not errand or group.is_dead:
         return
     draft, state = house.table.draft(), group.state
-    present: Targets = {}
-    for _ in range(min(len(left), house.table.settings.members_at_once)):
-        member_id, instance_id, target = left.popleft()
-        heir = member_id if member_id in state.members else state.static_ids.get(instance_id or "", "")
-        if heir:
-            present[heir] = target
-    _put_targets(draft, group, present)
+    present = some_targets(left, house.table.settings.members_at_once, state.members, state.static_ids)
+    group.put_targets(draft, TARGET, present)
     if left:
         house.table.start_timer(_write_some, now_ms + SLICE_MS, house, group, errand, left, epoch)
     else:
         group.assigning = None
         put(draft, group.group_id, ASSIGNMENT, "", AssignmentEpoch(epoch, now_ms))
     house.write(draft, now_ms, then=partial(timing.wrote, house, group))
-
-
-def _put_targets(draft: Draft[AnyRecord], group: ConsumerGroup, targets: Targets) -> None:
-    """Those that are others than before."""
-    for member_id, target in targets.items():
-        if group.state.targets.get(member_id) != target:
-            put(draft, group.group_id, TARGET, member_id, target)

@@ -51,7 +51,7 @@ def due(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> Spec | None:
 
 def assign(house: ShareGroupTable, draft: Draft[AnyRecord], group: ShareGroup, spec: Spec, now_ms: int) -> None:
     """Only what does not take long (`Spec.size`)."""
-    _put_targets(draft, group, assignor.assign(spec))
+    group.put_targets(draft, TARGET, assignor.assign(spec))
     put(draft, group.group_id, ASSIGNMENT, ONE, AssignmentEpoch(group.state.epoch, now_ms))
 
 
@@ -108,9 +108,9 @@ def _write_some(
     draft = house.table.draft()
     some = [left.popleft() for _ in range(min(len(left), house.table.settings.members_at_once))]
     initialized = group.state.partitions.assignable
-    _put_targets(
+    group.put_targets(
         draft,
-        group,
+        TARGET,
         {member_id: _only(target, initialized) for member_id, target in some if member_id in group.state.members},
     )
     if left:
@@ -124,10 +124,3 @@ def _write_some(
 def _only(target: Target, initialized: Target) -> Target:
     """What is initialized still: a topic may have gone meanwhile."""
     return {topic: indexes for topic, indexes in target.items() if topic in initialized}
-
-
-def _put_targets(draft: Draft[AnyRecord], group: ShareGroup, targets: Targets) -> None:
-    """Those that are others than before."""
-    for member_id, target in targets.items():
-        if group.state.targets.get(member_id) != target:
-            put(draft, group.group_id, TARGET, member_id, target)

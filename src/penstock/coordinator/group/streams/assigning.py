@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from penstock.coordinator.effects import Calculation
+from penstock.coordinator.group.assigned_group import some_targets
 from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
@@ -56,7 +57,7 @@ def is_long(house: StreamsTable, group: StreamsGroup, spec: Spec) -> bool:
 
 def assign(house: StreamsTable, draft: Draft[AnyRecord], group: StreamsGroup, spec: Spec, now_ms: int) -> None:
     """Only what does not take long (`is_long`)."""
-    _put_targets(draft, group, _calculation(house, group, spec)())
+    group.put_targets(draft, TARGET, _calculation(house, group, spec)())
     put(draft, group.group_id, ASSIGNMENT, ONE, AssignmentEpoch(group.state.epoch, now_ms))
 
 
@@ -158,23 +159,11 @@ def _write_some(
     if group.assigning is not errand or group.is_dead:
         return
     draft, state = house.table.draft(), group.state
-    present: dict[str, Roles] = {}
-    for _ in range(min(len(left), house.table.settings.members_at_once)):
-        member_id, instance_id, target = left.popleft()
-        heir = member_id if member_id in state.members else state.static_ids.get(instance_id or "", "")
-        if heir:
-            present[heir] = target
-    _put_targets(draft, group, present)
+    present = some_targets(left, house.table.settings.members_at_once, state.members, state.static_ids)
+    group.put_targets(draft, TARGET, present)
     if left:
         house.table.start_timer(_write_some, now_ms + SLICE_MS, house, group, errand, left, epoch)
     else:
         group.assigning = None
         put(draft, group.group_id, ASSIGNMENT, ONE, AssignmentEpoch(epoch, now_ms))
     house.write(draft, now_ms, then=partial(timing.wrote, house, group))
-
-
-def _put_targets(draft: Draft[AnyRecord], group: StreamsGroup, targets: Targets) -> None:
-    """Those that are others than before."""
-    for member_id, target in targets.items():
-        if group.state.targets.get(member_id) != target:
-            put(draft, group.group_id, TARGET, member_id, target)
