@@ -33,7 +33,7 @@ class FakeCluster:
     def __init__(self, partitions: int = 1) -> None:
         self.partitions = partitions
         self.broker: FakeBroker | None = None
-        self.scripts: dict[ApiKey, list[Script]] = {}
+        self.scripts: dict[int, list[Script]] = {}
         self.producer_ids = 0
         self.leaderless: set[int] = set()
 
@@ -42,7 +42,7 @@ class FakeCluster:
         return [request for header, request in self.broker.requests if header.api_key == key]
 
     def __call__(self, header: RequestHeader, request: Message) -> Reply:
-        key = ApiKey(header.api_key)
+        key = header.api_key
         if self.scripts.get(key):
             return self.scripts[key].pop(0)(request)
         if key == ApiKey.METADATA:
@@ -54,7 +54,7 @@ class FakeCluster:
             if header.api_version < 4:
                 return FindCoordinatorResponse(node_id=NODE_ID)
             return FindCoordinatorResponse(coordinators=[Coordinator(key="g", node_id=NODE_ID)])
-        raise AssertionError(f"nobody expected {key.name}")
+        raise AssertionError(f"nobody expected API {key}")
 
     def metadata(self) -> MetadataResponse:
         assert self.broker is not None

@@ -172,15 +172,16 @@ class Admin:
     async def describe_log_dirs(
         self, nodes: Collection[int] | None = None, topics: Mapping[str, Collection[int]] | None = None
     ) -> list[LogDirDescription]:
-        """None means all nodes, or all partitions."""
+        """Of these nodes, without those that are not in service; None means all nodes, or all partitions."""
         request = DescribeLogDirsRequest(
             topics=None
             if topics is None
             else [DescribableLogDirTopic(topic=name, partitions=list(numbers)) for name, numbers in topics.items()]
         )
-        asked = sorted(self.cluster.metadata.brokers if nodes is None else nodes)
 
         async def attempt() -> list[LogDirDescription]:
+            in_service = (await self.cluster.refresh([])).brokers
+            asked = sorted(in_service if nodes is None else in_service.keys() & set(nodes))
             answers = await asyncio.gather(
                 *(self.cluster.to_node(node_id, request, DescribeLogDirsResponse) for node_id in asked)
             )

@@ -13,11 +13,19 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import alter_partition_reassignments as alter
 from penstock.protocol.messages import elect_leaders as elect
 from penstock.protocol.messages import list_partition_reassignments as listing
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerResponse
 from penstock.protocol.messages.unregister_controller import UnregisterControllerResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from penstock.protocol.requests.api import ApiKey
-from penstock.protocol.requests.own_apis import BalanceAction, BalanceLeadersRequest, BalanceLeadersResponse
+from penstock.protocol.requests.own_apis import (
+    BalanceAction,
+    BalanceLeadersRequest,
+    BalanceLeadersResponse,
+    DescribeCompactionResponse,
+    OwnApiKey,
+)
 from penstock.protocol.schema import Message
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
@@ -146,3 +154,23 @@ async def test_a_controller_is_unregistered() -> None:
         with pytest.raises(KafkaError, match="CONTROLLER_ID_NOT_REGISTERED: controller 9"):
             await admin.unregister_controller(9)
         await admin.cluster.close()
+
+
+async def test_log_directories_are_those_of_brokers_that_are_in_service_by_then() -> None:
+    """A broker that leaves while it is asked is left out: the question ends, and not only with its time."""
+    fake = FakeCluster()
+
+    def with_one_that_has_just_gone(_: Message) -> MetadataResponse:
+        known = fake.metadata()
+        known.brokers.append(MetadataResponseBroker(node_id=8, host="127.0.0.1", port=1))
+        return known
+
+    directories = DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir="/d")])
+    async with fake_broker(fake) as fake.broker:
+        admin = await asked(fake, ApiKey.DESCRIBE_LOG_DIRS, lambda _: directories, lambda _: directories)
+        fake.scripts[OwnApiKey.DESCRIBE_COMPACTION] = [lambda _: DescribeCompactionResponse()]
+        fake.scripts[ApiKey.METADATA] = [with_one_that_has_just_gone]
+        described = await admin.describe_log_dirs([7, 8])
+        assert not fake.scripts[ApiKey.METADATA]
+        await admin.cluster.close()
+    assert [(it.node_id, it.path) for it in described] == [(7, "/d")]
