@@ -7,6 +7,7 @@ import pytest
 from tests.simulation import controller_planted as planted
 from tests.simulation.controller_world import SimulationError, simulate
 from tests.simulation.every_python import told_in_every_python
+from tests.simulation.soaked import soaked_after
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ def search(seeds: int) -> None:
         simulate(seed)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", soaked_after(2, range(0, SEEDS, CHUNK)))
 def test_seeds(first: int) -> None:
     outcomes = [simulate(seed) for seed in range(first, first + CHUNK)]
     assert sum(outcome.takeovers for outcome in outcomes) > CHUNK, "controllers hardly ever change"

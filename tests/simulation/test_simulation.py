@@ -8,6 +8,7 @@ import pytest
 from tests.simulation import planted
 from tests.simulation.every_python import told_in_every_python
 from tests.simulation.simulate import SimulationError, simulate
+from tests.simulation.soaked import soaked_after
 from tests.simulation.world import World
 
 from penstock.raft.settings import RaftSettings
@@ -114,7 +115,7 @@ def search(bug: Bug) -> None:
         simulate(seed, partial(World, **given))
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", soaked_after(4, range(0, SEEDS, CHUNK)))
 def test_seeds(first: int) -> None:
     outcomes = [simulate(seed) for seed in range(first, first + CHUNK)]
     assert sum(outcome.committed for outcome in outcomes) > 10 * CHUNK, "the clusters do hardly anything"

@@ -4,6 +4,7 @@ import gc
 
 import pytest
 from tests.simulation.connect.world import World, simulate
+from tests.simulation.soaked import soaked_after
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -11,7 +12,7 @@ def test_nothing_is_missing(seed: int) -> None:
     assert simulate(seed).violations == []
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 40))])
+@pytest.mark.parametrize("seed", soaked_after(1, range(40)))
 def test_rows_come_once_from_sources_that_write_transactions(seed: int) -> None:
     outcome = simulate(seed, is_exact=True)
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])

@@ -1,12 +1,13 @@
 """All nodes are killed at once, fifty times: nothing that was acknowledged is lost."""
 
 import pytest
+from tests.simulation.soaked import soaked_after
 
 from penstock.testing.simulator import Outcome, simulate
 from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings
 
 ROUNDS = 10
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 5))]
+SEEDS = soaked_after(1, range(5))
 
 
 def plan() -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.simulation.soaked import soaked_after
 from tests.simulation.whole_nodes.planted_plans import replicated_plan
 
 from penstock.log.partition_log import PartitionLog
@@ -16,7 +17,7 @@ from penstock.testing.simulator import simulate
 
 BALANCED = {"leader.imbalance.check.interval.seconds": "1", "leader.imbalance.per.broker.percentage": "0"}
 PLAN = replicated_plan("kill the leader", "isolate the leader", settings=BALANCED, producers=2, topics=2, seconds=12)
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 4))]
+SEEDS = soaked_after(1, range(4))
 
 
 class Truth:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.simulation.soaked import soaked_after
 from tests.simulation.whole_nodes.planted_plans import THREE, is_found_with, replicated_plan, seeds
 
 from penstock.leadership.lease import MAX_DRIFT
@@ -42,7 +43,7 @@ def answers_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RemoteController, "ask", ask_slowly)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", soaked_after(2, range(3)))
 def test_one_broker_answers_or_none(seed: int) -> None:
     assert simulate(seed, plan=refusing("isolate", "isolate one way", "pause", troubles=2)).violations == []
 
@@ -72,7 +73,7 @@ def cut_off_controllers() -> Plan:
     return plan.replace(settings=plan.settings | patience | elections | {"replica.lag.time.max.ms": "20000"})
 
 
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", soaked_after(1, [1, 3]))
 def test_a_controller_that_was_replaced_renews_no_lease(seed: int) -> None:
     assert simulate(seed, plan=cut_off_controllers()).violations == []
 
@@ -82,7 +83,7 @@ def test_a_controller_that_believes_that_it_leads(monkeypatch: pytest.MonkeyPatc
     assert is_found_with(seeds(SEEDS), cut_off_controllers(), WORDS)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", soaked_after(1, range(2)))
 def test_a_quorum_of_which_one_voter_alone_promises_renews_leases(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others have not been told to refuse yet."""
     settings_of = Plan.settings_of

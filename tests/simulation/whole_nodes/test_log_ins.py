@@ -5,12 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.simulation.soaked import soaked_after
 
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import LOG_INS, draw
 
 
-@pytest.mark.parametrize(("seed", "nodes"), [(4, 3), (5, 5)])
+@pytest.mark.parametrize(("seed", "nodes"), soaked_after(1, [(4, 3), (5, 5)]))
 def test_the_rules_hold(seed: int, nodes: int) -> None:
     plan = draw(Random(seed), nodes)
     outcome = simulate(seed, plan=plan.replace(settings=plan.settings | LOG_INS))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.simulation.soaked import soaked_after
 from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan
 
 from penstock.node.storage_groups import start
@@ -27,7 +28,7 @@ PLAN = replicated_plan(
 """No topic is deleted meanwhile: what was lost would not be missed any more."""
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", soaked_after(2, range(4)))
 def test_a_replica_gets_back_what_its_disk_has_lost(seed: int) -> None:
     outcome = simulate(seed, plan=PLAN)
     assert outcome.violations == []
@@ -56,7 +57,7 @@ def forgetful_leader(machines: Sequence[Machine]) -> Machine | None:
     return next((machine for machine, group in led if group is not None and group.driver.log_start_offset), None)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", soaked_after(1, range(2)))
 def test_a_replica_has_all_that_is_committed_before_it_leads(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(Faults, "run", lose_all_partitions)
     outcome = simulate(seed, plan=PLAN)
@@ -88,7 +89,7 @@ async def lose_the_groups_own_log(faults: Faults, *_: Any) -> None:
     await asyncio.sleep(4)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", soaked_after(1, range(2)))
 def test_who_has_lost_the_groups_own_log_does_not_vote(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(Faults, "run", lose_the_groups_own_log)
     outcome = simulate(seed, plan=PLAN)

@@ -5,6 +5,7 @@ killed, hang and are cut off, with clocks as bad as may be; and bugs planted int
 from collections.abc import Mapping
 
 import pytest
+from tests.simulation.soaked import soaked_after
 from tests.simulation.whole_nodes.planted_plans import is_found_with, replicated_plan, seeds
 
 from penstock.client.values import TopicPartition
@@ -35,7 +36,7 @@ def asked(*faults: str, troubles: int = 1, settings: Mapping[str, str] | None = 
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", soaked_after(2, range(4)))
 def test_no_read_misses_what_was_acknowledged(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[int] = []
     read = LogEnds.read
@@ -70,7 +71,7 @@ UNHEARD = asked("stop unheard", settings={"leader.handover.timeout.ms": "0"})
 """What is handed over before a broker asks to go is led by others, and it knows that."""
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", soaked_after(1, range(2)))
 def test_a_broker_that_stops_and_hears_nothing(seed: int) -> None:
     assert simulate(seed, plan=UNHEARD).violations == []
 

@@ -5,13 +5,14 @@ import subprocess
 import sys
 
 import pytest
+from tests.simulation.soaked import soaked_after
 
 from penstock.testing.simulator import simulate
 
 SEEDS = [
-    *((seed, 1) for seed in range(100, 120)),
-    *((seed, 3) for seed in range(200, 220)),
-    *((seed, 5) for seed in range(300, 306)),
+    *soaked_after(10, ((seed, 1) for seed in range(100, 120))),
+    *soaked_after(10, ((seed, 3) for seed in range(200, 220))),
+    *soaked_after(2, ((seed, 5) for seed in range(300, 306))),
 ]
 HARNESS = {
     (6013, 1): "a replica whose directory is offline may lose what was not flushed, as others may",
@@ -30,7 +31,7 @@ HARNESS = {
 """Seeds in which the simulation itself was wrong."""
 
 
-@pytest.mark.parametrize(("seed", "nodes"), [*SEEDS, *HARNESS])
+@pytest.mark.parametrize(("seed", "nodes"), [*SEEDS, *soaked_after(0, HARNESS)])
 def test_the_rules_hold(seed: int, nodes: int) -> None:
     outcome = simulate(seed, nodes)
     replay = f"penstock simulate --seed {seed} --nodes {nodes} --trace\n"
