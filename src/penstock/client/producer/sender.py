@@ -83,7 +83,14 @@ class Sender:
         # What is ready and yet was not sent waits for a leader, a producer id or a free place at its node.
         return (pause_ms if pause_ms > 0 else self._settings.retry_backoff_ms) / 1000
 
+    def _give_up_what_failed(self) -> None:
+        """Nothing more is sent in a transaction in which something has failed: who waits for the rest hears so now."""
+        failure = None if self.transactions is None else self.transactions.failure
+        if failure is not None:
+            self.abandon(Transactions.end_of_all(failure))
+
     async def _send_ready(self) -> None:
+        self._give_up_what_failed()
         ready = self._accumulator.ready(self._now_ms())
         first = {partition: self._accumulator.first(partition) for partition in ready}
         if not ready or not await self._has_identity() or not await self._know_leaders(ready):

@@ -187,9 +187,12 @@ class Transactions:
         if self._prepared is not None:
             raise TransactionStateError("the transaction is prepared: it can only be ended")
         if self.failure is not None:
-            raise TransactionFailedError(
-                f"the transaction can only be aborted, as something in it has failed: {self.failure}"
-            ) from self.failure
+            raise self.end_of_all(self.failure) from self.failure
+
+    @staticmethod
+    def end_of_all(failure: Exception) -> TransactionFailedError:
+        """For what is still to be sent in a transaction in which something has failed."""
+        return TransactionFailedError(f"the transaction can only be aborted, as something in it has failed: {failure}")
 
     def _check_not_fenced(self) -> None:
         if self._fenced is not None:

@@ -8,12 +8,14 @@ import pytest
 from tests.unit.client.fake_broker import Reply, fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script
 
-from penstock.client.errors import DeliveryTimedOutError, ProducerClosedError
+from penstock.client.errors import DeliveryTimedOutError, ProducerClosedError, TransactionFailedError
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from penstock.protocol.messages.end_txn import EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -250,3 +252,20 @@ async def test_what_is_abandoned_while_leaders_are_looked_up_is_not_sent_and_wha
         async with asyncio.timeout(10):
             assert (await producer.send_and_wait(TOPIC, b"second")).offset == 3
         assert len(headers(cluster)) == 1
+
+
+async def test_what_waits_in_a_transaction_that_has_failed_is_given_up_at_once() -> None:
+    """Not when its time is over: nothing could send it any more, and who commits or aborts waits for it."""
+    settings = {"transactional_id": "x", "linger_ms": 3_600_000, "batch_size": 100, "delivery_timeout_ms": 7_200_000}
+    async with producing(answer(ErrorCode.INVALID_PRODUCER_EPOCH), **settings) as (cluster, producer):
+        cluster.scripts[ApiKey.ADD_PARTITIONS_TO_TXN] = [lambda _: AddPartitionsToTxnResponse()]
+        cluster.scripts[ApiKey.END_TXN] = [lambda _: EndTxnResponse()]
+        await producer.begin_transaction()
+        refused = await producer.send(TOPIC, bytes(101))
+        waiting = await producer.send(TOPIC, b"v")
+        with pytest.raises(KafkaError, match="INVALID_PRODUCER_EPOCH"):
+            await refused
+        with pytest.raises(TransactionFailedError, match="can only be aborted"):
+            await waiting
+        await producer.abort_transaction()
+        assert len(cluster.asked(ApiKey.PRODUCE)) == 1
