@@ -37,6 +37,10 @@ MEASURED: dict[str, dict[str, str]] = {
         ("penstock.pipeline.running.run", "penstock.pipeline.running.stored"),
         "120 to 160, and Spark's own start has begun by then",
     ),
+    "penstock/cli/work/pipeline_try.py": dict.fromkeys(
+        ("penstock.pipeline.running.run", "penstock.pipeline.running.trial"),
+        "120 to 160, and Spark's own start has begun by then",
+    ),
     "penstock/cli/records/produce.py": {"penstock.cli.records.by_schema": "27; most lines are sent as they are"},
     "penstock/cli/records/progress.py": dict.fromkeys(
         ("penstock.cli.terminal.console", "rich.progress"), "37; only on a terminal"

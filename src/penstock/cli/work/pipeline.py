@@ -11,7 +11,7 @@ from penstock.cli.terminal.failures import in_words, wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
-from penstock.cli.work import pipeline_jobs, pipeline_stored
+from penstock.cli.work import pipeline_jobs, pipeline_stored, pipeline_try
 from penstock.cli.work.pipeline_check import problems_in, reading
 from penstock.cli.work.pipeline_declared import refuse, run_declared
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
@@ -30,7 +30,7 @@ def command() -> None:
     """Run pipelines on Spark: here (run), or as jobs on workers (submit)."""
 
 
-for one in (*pipeline_jobs.COMMANDS, *pipeline_stored.COMMANDS):
+for one in (*pipeline_jobs.COMMANDS, *pipeline_stored.COMMANDS, pipeline_try.command):
     command.add_command(one)
 
 

@@ -252,6 +252,21 @@ def logs(at: WorkerAt, name: str = argument()) -> None:
             say(f"{task['id']}: {report.get('unknown', 'nothing was printed')}", err=True)
 
 
+@click.command(short_help="the file that a pipeline's job runs")
+@declared
+def show(at: WorkerAt, name: str = argument()) -> None:
+    """Print the YAML that the job of pipeline NAME runs, to keep it before another takes its place (submit --replace).
+
+    Of one in Python the file's name is told: it lies where the workers are.
+    """
+    check_class(at.client, name, CLASS, "pipeline", "describe")
+    config = at.client.ask("GET", "connectors", name, "config")
+    text = config.get("pipeline")
+    if text is None:
+        raise click.ClickException(f"pipeline {name} is a file of the workers': {config['pipeline.file']}")
+    say(*text.splitlines())
+
+
 @click.command(short_help="let pipelines go on from their checkpoints")
 @declared
 def resume(at: WorkerAt, names: tuple[str, ...] = argument(nargs=-1, required=True)) -> None:
@@ -277,6 +292,7 @@ COMMANDS = (
     list_,
     status,
     logs,
+    show,
     _change("PUT", "stop", "stops", "end pipelines until they are resumed"),
     resume,
     _change("DELETE", "delete", "deleted", "forget pipelines, but not their checkpoints"),

@@ -42,8 +42,7 @@ def _batch_of(session: SparkSession, start_ms: int, end_ms: int | None) -> Raw:
     def read(name: str, source: SourceSpec) -> DataFrame:
         if source.format != PENSTOCK:
             raise PipelineError(f"Source {name} is of the format {source.format}: only topics have times to go by.")
-        given = with_default_isolation(source.options)
-        options = {option: value for option, value in given.items() if _says_what(option)}
+        options = read_options_of(source)
         options |= {"startingTimestamp": str(start_ms), "startingOffsetsByTimestampStrategy": "latest"}
         if end_ms is not None:
             options["endingTimestamp"] = str(end_ms)
@@ -52,6 +51,12 @@ def _batch_of(session: SparkSession, start_ms: int, end_ms: int | None) -> Raw:
         return frame if end_ms is None else frame.where(sf.col("timestamp") < sf.timestamp_millis(sf.lit(end_ms)))
 
     return read
+
+
+def read_options_of(source: SourceSpec) -> dict[str, str]:
+    """Of a source that is a topic: what is read, not from where to where."""
+    given = with_default_isolation(source.options)
+    return {option: value for option, value in given.items() if _says_what(option)}
 
 
 def _says_what(option: str) -> bool:

@@ -14,7 +14,7 @@ from penstock.pipeline.jvm import TextFiles
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
 from penstock.pipeline.session import PARTITIONS
-from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
+from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec
 from penstock.protocol.value import Value
 
 STARTING: Final = "starting"
@@ -161,11 +161,13 @@ def positions_at(spec: PipelineSpec, starting: Mapping[str, str], name: str | No
     if name is not None and name not in spec.sources:
         raise PipelineError(f"Pipeline {spec.name} has no source {name}; its sources are {', '.join(spec.sources)}.")
     chosen = {one: source for one, source in spec.sources.items() if name in (None, one)}
-    return {one: _position(source, starting) for one, source in chosen.items() if source.format == PENSTOCK}
+    topics = {one: source.options for one, source in chosen.items() if source.format == PENSTOCK}
+    return {one: position_of(options, starting) for one, options in topics.items()}
 
 
-def _position(source: SourceSpec, starting: Mapping[str, str]) -> StreamPosition:
-    kept = {option: value for option, value in source.options.items() if not option.lower().startswith(STARTING)}
+def position_of(topic: Mapping[str, str], starting: Mapping[str, str]) -> StreamPosition:
+    """Where a source of these options would start with `starting` instead of what they say; PipelineError."""
+    kept = {option: value for option, value in topic.items() if not option.lower().startswith(STARTING)}
     options = source_options(read_options({**kept, **starting}), streaming=True)
     cluster = BlockingCluster(options.settings)
     try:
