@@ -51,6 +51,7 @@ HELD_UNTIL = ("held_until_ms", 10_000, "int64", 0, range(2))
 REASON = ("reason", 10_000, "string", "", range(1, 3))
 RELEASE_DELAYS = ("release_delays_ms", 10_001, "[]int64", None, range(1, 3))
 OWN_TAGGED_FIELDS: dict[str, list[tuple[str, int, str, object, range]]] = {
+    "DescribeLogDirsResponse.DescribeLogDirsPartition": [("bytes_read", 10_000, "int64", 0, range(2, 6))],
     "HeartbeatRequest": [("commits_when_asked", 10_000, "bool", False, range(4, 5))],
     "HeartbeatResponse": [("commit_now", 10_000, "bool", False, range(4, 5))],
     "ReadShareGroupStateResponse.StateBatch": [HELD_UNTIL],

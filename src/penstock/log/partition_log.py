@@ -205,12 +205,7 @@ class PartitionLog:
     # appending
 
     def append_as_leader(
-        self,
-        batch: memoryview,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin = CLIENT,
+        self, batch: memoryview, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = CLIENT
     ) -> AppendResult:
         """Check a batch, give it its offsets and the epoch in place, write it. Raises as `Producers.check` and
         `check_batch`, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,

@@ -216,12 +216,13 @@ class FetchReader:
             if result.error_code:
                 self._count_refused(wanted, result.error_code)
             elif (partition := wanted.partition) is not None and isinstance(records := result.records, LogSlice):
-                traffic = partition.traffic
+                traffic, length = partition.traffic, records.length
                 traffic.fetches += 1
+                partition.bytes_read += length
                 if self._replica_id < 0:
-                    traffic.bytes_out += records.length
+                    traffic.bytes_out += length
                 else:
-                    traffic.replication_bytes_out += records.length
+                    traffic.replication_bytes_out += length
             if session is not None and not _is_news(wanted, result) and is_incremental:
                 continue
             topic, _ = wanted.key

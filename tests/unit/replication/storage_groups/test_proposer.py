@@ -27,9 +27,7 @@ PAYMENTS = PartitionId(UUID(int=2), 3)
 class End:
     """A partition whose log ends somewhere."""
 
-    def __init__(
-        self, end_offset: int = 0, latest_epoch: int = -1, *, first_sequence_is_zero: bool = False
-    ) -> None:
+    def __init__(self, end_offset: int = 0, latest_epoch: int = -1, *, first_sequence_is_zero: bool = False) -> None:
         self.first_sequence_is_zero = first_sequence_is_zero
         self.end_offset = end_offset
         self.latest_epoch = latest_epoch
