@@ -3,9 +3,10 @@
 glibc keeps freed memory until it is told to trim. That is done when a thousand connections are gone, by a thread. And
 it gives threads arenas of their own, up to eight for each processor, of which each keeps what was freed in it: 5 MB in
 all behind hostile requests, which threads take apart. A node's threads share one: they hold the interpreter's lock
-while they allocate, but for a few that unpack. The
-collector has nothing to do there: a connection that has ended is freed at once (`tests/unit/node/serving`), and a look
-at all that a large node has would hold the event loop for a tenth of a second.
+while they allocate, but for a few that unpack.
+
+The collector has nothing to do there: a connection that has ended is freed at once (`tests/unit/node/serving`), and a
+look at all that a large node has would hold the event loop for a tenth of a second.
 """
 
 import ctypes

@@ -28,7 +28,6 @@ from penstock.metadata.records import (
 from penstock.node.metrics.registry import Group
 from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.storage_groups import keeper as module
-from penstock.node.storage_groups import start
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.links import GroupLinks
 from penstock.node.storage_groups.partition_logs import PartitionLogs
@@ -37,7 +36,6 @@ from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.requests.own_apis import ClaimStorageGroupRequest, ClaimStorageGroupResponse
-from penstock.raft.log_name import LogName
 from penstock.raft.machine import Raft
 from penstock.raft.requests import Answer
 
@@ -276,42 +274,6 @@ async def test_a_group_that_comes_while_the_node_runs_is_new(tmp_path: Path) -> 
         while GROUP + 1 not in node.groups.by_number:
             await asyncio.sleep(0)
         assert node.keeper._new == {}
-
-
-async def test_a_group_whose_disk_hangs_keeps_no_other_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hangs, goes_on, begin = asyncio.Event(), asyncio.Event(), start.start_replica
-
-    async def start_replica(name: LogName, *given: Any, **fields: Any) -> GroupReplica:
-        if name.partition == GROUP + 1:
-            hangs.set()
-            await goes_on.wait()
-        return await begin(name, *given, **fields)
-
-    monkeypatch.setattr(start, "start_replica", start_replica)
-    async with keeping(tmp_path) as node:
-        first = await node.replica()
-        node.commit(
-            PartitionRecord(
-                partition_id=GROUP + 1, topic_id=GROUPS_ID, replicas=[ME], isr=[ME], leader=-1, leader_epoch=0,
-                directories=[node.directory_id],
-            )
-        )  # fmt: skip
-        await hangs.wait()
-        assert node.keeper._count_offline() == 1
-        assert (await node.claim()).group == GROUP
-        node.commit(*orders())
-        while not first.group.partitions:
-            await asyncio.sleep(0)
-        node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
-        while node.groups.by_number:
-            await asyncio.sleep(0)
-        elsewhere = node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER)
-        elsewhere.partition_id = GROUP + 1
-        node.commit(elsewhere)
-        goes_on.set()
-        while node.keeper._settling or node.keeper._changed:
-            await asyncio.sleep(0)
-        assert node.groups.by_number == {}, "what came for it meanwhile was obeyed afterwards"
 
 
 async def test_a_replica_whose_log_cannot_be_opened_is_counted_and_tried_again(
