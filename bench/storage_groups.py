@@ -12,6 +12,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -71,6 +72,9 @@ class Replica:
             Clock(wall_clock_ms),
             Random(node_id),
         )
+
+    def threads_of(self, log: PartitionLog) -> Executor:
+        return self.directories.threads_of(log)
 
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:
         return self.directories.create(topic, partition.number, partition.topic_id, CONFIG)

@@ -47,14 +47,20 @@ NULL_BY_DEFAULT = {
 # Tagged fields of our own, by message, or by message and the structure in it: name, tag, type, default and versions.
 # Who does not know a tag passes over it. Kafka numbers its tags from 0 on in each message, so none of its will ever get
 # as far as these.
+HEARTBEAT_AGE = ("heartbeat_age_ms", 10_000, "int64", -1)
 HELD_UNTIL = ("held_until_ms", 10_000, "int64", 0, range(2))
 REASON = ("reason", 10_000, "string", "", range(1, 3))
 RELEASE_DELAYS = ("release_delays_ms", 10_001, "[]int64", None, range(1, 3))
 OWN_TAGGED_FIELDS: dict[str, list[tuple[str, int, str, object, range]]] = {
+    "ConsumerGroupDescribeResponse.Member": [(*HEARTBEAT_AGE, range(2))],
+    "DescribeGroupsResponse.DescribedGroupMember": [(*HEARTBEAT_AGE, range(5, 7))],
+    "DescribeLogDirsResponse.DescribeLogDirsPartition": [("bytes_read", 10_000, "int64", 0, range(2, 6))],
     "HeartbeatRequest": [("commits_when_asked", 10_000, "bool", False, range(4, 5))],
     "HeartbeatResponse": [("commit_now", 10_000, "bool", False, range(4, 5))],
     "ReadShareGroupStateResponse.StateBatch": [HELD_UNTIL],
     "ShareAcknowledgeRequest.AcknowledgementBatch": [REASON, RELEASE_DELAYS],
+    "ShareGroupDescribeResponse.Member": [(*HEARTBEAT_AGE, range(1, 2))],
+    "StreamsGroupDescribeResponse.Member": [(*HEARTBEAT_AGE, range(2))],
     "ShareFetchRequest.AcknowledgementBatch": [REASON, RELEASE_DELAYS],
     "WriteShareGroupStateRequest.StateBatch": [HELD_UNTIL],
 }

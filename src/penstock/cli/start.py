@@ -20,7 +20,7 @@ from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.pairs import PropertiesError
 from penstock.node.assembly.properties import load_config
 from penstock.node.environment.event_loop import new_event_loop
-from penstock.node.serving.memory import hold_briefly, keep_for_good
+from penstock.node.serving.memory import hold_briefly, keep_for_good, share_memory
 
 if TYPE_CHECKING:
     from penstock.node.assembly.quorum_start import QuorumParts
@@ -108,6 +108,7 @@ def command(
         _tell_of_new_directories(file, loaded.config)
     begin_logging(log_level.upper())
     hold_briefly()
+    share_memory()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         beside = {"worker": worker_port} if worker else {}
         beside |= {"console": console_port} if console else {}

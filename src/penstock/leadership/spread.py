@@ -1,6 +1,7 @@
 """Where replicas should lie: moves after which disks and traffic are spread over the brokers more evenly.
 
-A replica counts by the bytes on its disk, by the bytes a second that it is written, and a little by being there. For
+A replica counts by the bytes on its disk, by the bytes a second that it is written, by those that are read of it, which
+are most where it leads, and a little by being there. For
 each of these a broker has a share, which is 1 where it has its part of what there is: as much as any other, or in
 proportion to its capacity. The sum of the squares of all shares, each times the capacity, is smallest where all are 1,
 and each step makes it smaller. First disks and traffic become even, and then the number of replicas. A step goes
@@ -22,12 +23,13 @@ from penstock.protocol.value import Value
 class Respect(IntEnum):
     DISK = 0
     TRAFFIC = 1
-    COUNT = 2
+    READS = 2
+    COUNT = 3
 
 
-IMPORTANCE: Final = (1.0, 1.0, 0.1)
+IMPORTANCE: Final = (1.0, 1.0, 1.0, 0.1)
 """Of each respect."""
-FIRST: Final = (Respect.DISK, Respect.TRAFFIC)
+FIRST: Final = (Respect.DISK, Respect.TRAFFIC, Respect.READS)
 LEAST_COST: Final = 0.1
 """A move costs something even where there is nothing to copy."""
 LEAST_GAIN: Final = 1e-9
@@ -41,8 +43,15 @@ Weight = tuple[float, ...]
 
 
 class Carried(Value):
+    """`reads`: the bytes a second that are read of each replica, by its place; of those that it does not name, none."""
+
     disk_bytes: int
     bytes_per_second: float
+    reads: tuple[float, ...] = ()
+
+    def loads(self, place: int) -> tuple[float, ...]:
+        """In each respect."""
+        return self.disk_bytes, self.bytes_per_second, self.reads[place] if place < len(self.reads) else 0.0, 1
 
 
 class Excess(Value):
@@ -119,19 +128,20 @@ class _Shares(Generic[PartitionT]):
         self._racks = racks
         self._weights = _weights(replicas, carried, racks)
         self._of_broker = {node: [0.0] * len(Respect) for node in racks}
-        self._held: dict[int, dict[PartitionT, None]] = {node: {} for node in racks}
+        self._held: dict[int, dict[PartitionT, Weight]] = {node: {} for node in racks}
         """What may move."""
         self._pinned = dict.fromkeys(racks, 0)
         for partition, nodes in replicas.items():
-            for node in nodes:
+            for place, node in enumerate(nodes):
                 if node in racks:
-                    self._count(partition, node, 1)
+                    self._count(partition, place, node, 1)
                     self._pinned[node] += partition not in may_move
 
     def move(self, move: _Move[PartitionT]) -> list[int]:
         """The replicas afterwards: the taker stands where the giver stood."""
-        self._count(move.partition, move.giver, -1)
-        self._count(move.partition, move.taker, 1)
+        place = self._replicas[move.partition].index(move.giver)
+        self._count(move.partition, place, move.giver, -1)
+        self._count(move.partition, place, move.taker, 1)
         nodes = [move.taker if node == move.giver else node for node in self._replicas[move.partition]]
         self._replicas[move.partition] = nodes
         return nodes
@@ -163,8 +173,7 @@ class _Shares(Generic[PartitionT]):
         return self._of_broker[node][respect] / self._capacity[node]
 
     def _moves(self, giver: int, respects: Sequence[Respect]) -> Iterator[tuple[float, _Step[PartitionT]]]:
-        for partition in self._held[giver]:
-            weight = self._weights[partition]
+        for partition, weight in self._held[giver].items():
             if not any(weight[respect] for respect in respects):
                 continue
             for taker in self._racks:
@@ -178,7 +187,7 @@ class _Shares(Generic[PartitionT]):
         for taker in self._racks:
             for back in self._sample(taker, respects) if taker != giver else ():
                 for partition in given:
-                    weight, other = self._weights[partition], self._weights[back]
+                    weight, other = self._held[giver][partition], self._held[taker][back]
                     difference = tuple(one - two for one, two in zip(weight, other, strict=True))
                     value = self._value(difference, giver, taker, respects)
                     if value > 0 and self._may_take(partition, giver, taker) and self._may_take(back, taker, giver):
@@ -186,7 +195,7 @@ class _Shares(Generic[PartitionT]):
                         yield value / cost, (_Move(partition, giver, taker), _Move(back, taker, giver))
 
     def _sample(self, node: int, respects: Sequence[Respect]) -> list[PartitionT]:
-        loads = {it: sum(self._weights[it][respect] for respect in respects) for it in self._held[node]}
+        loads = {it: sum(weight[respect] for respect in respects) for it, weight in self._held[node].items()}
         held = sorted((it for it in loads if loads[it]), key=lambda it: -loads[it])
         return held[:: len(held) // SAMPLED + 1]
 
@@ -206,14 +215,14 @@ class _Shares(Generic[PartitionT]):
             return False
         return keeps_racks(nodes, giver, taker, self._racks)
 
-    def _count(self, partition: PartitionT, node: int, sign: int) -> None:
-        shares = self._of_broker[node]
-        for respect, weight in enumerate(self._weights[partition]):
-            shares[respect] += sign * weight
+    def _count(self, partition: PartitionT, place: int, node: int, sign: int) -> None:
+        shares, weight = self._of_broker[node], self._weights[partition][place]
+        for respect, part in enumerate(weight):
+            shares[respect] += sign * part
         if sign < 0:
             del self._held[node][partition]
         elif partition in self._may_move:
-            self._held[node][partition] = None
+            self._held[node][partition] = weight
 
 
 def _scaled(capacities: dict[int, float]) -> dict[int, float]:
@@ -224,12 +233,14 @@ def _scaled(capacities: dict[int, float]) -> dict[int, float]:
 
 def _weights(
     replicas: Mapping[PartitionT, Sequence[int]], carried: Mapping[PartitionT, Carried], racks: Racks
-) -> dict[PartitionT, Weight]:
-    """What is on brokers that are out of service counts nowhere."""
-    loads = {one: (carried[one].disk_bytes, carried[one].bytes_per_second, 1) for one in replicas}
-    here = {one: sum(node in racks for node in nodes) for one, nodes in replicas.items()}
-    means = [sum(loads[one][respect] * here[one] for one in replicas) / max(len(racks), 1) for respect in Respect]
+) -> dict[PartitionT, list[Weight]]:
+    """Of each replica, by its place. What is on brokers that are out of service counts nowhere."""
+    loads = {one: [carried[one].loads(place) for place in range(len(nodes))] for one, nodes in replicas.items()}
+    here = [
+        load for one, nodes in replicas.items() for node, load in zip(nodes, loads[one], strict=True) if node in racks
+    ]
+    means = [sum(load[respect] for load in here) / max(len(racks), 1) for respect in Respect]
     return {
-        one: tuple(part / mean if mean else 0.0 for part, mean in zip(load, means, strict=True))
-        for one, load in loads.items()
+        one: [tuple(part / mean if mean else 0.0 for part, mean in zip(load, means, strict=True)) for load in its]
+        for one, its in loads.items()
     }

@@ -12,6 +12,7 @@ PRODUCER = "producer"
 class LogConfig(Value, kw_only=True):
     """One object serves all partitions that share the settings. Sizes are bytes, times are milliseconds, -1 means "no
     limit" where Kafka has it so. `validates_records`: a leader looks at every record of a batch.
+    `first_sequence_is_zero`: where a log never held a record, a producer begins with no other.
     """
 
     segment_bytes: int = 1 << 30
@@ -41,6 +42,7 @@ class LogConfig(Value, kw_only=True):
     retention_consumed_grace_ms: int = 7 * DAY_MS
     producer_id_expiration_ms: int = DAY_MS
     validates_records: bool = False
+    first_sequence_is_zero: bool = False
     penstock_delay_enable: bool = False
     penstock_delay_ms: int = 0
     penstock_delay_max_ms: int = 366 * DAY_MS

@@ -19,7 +19,7 @@ from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.log.lookup import Search, find_max_timestamp, find_timestamp
 from penstock.log.names import LOG_SUFFIX
 from penstock.log.open_files import OpenFiles
-from penstock.log.producer_state import NO_PRODUCER_ID, Producers
+from penstock.log.producer_state import NO_PRODUCER_ID, Producers, check_first
 from penstock.log.removals import Removals
 from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms
 from penstock.log.segment import Segment
@@ -205,12 +205,7 @@ class PartitionLog:
     # appending
 
     def append_as_leader(
-        self,
-        batch: memoryview,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin = CLIENT,
+        self, batch: memoryview, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = CLIENT
     ) -> AppendResult:
         """Check a batch, give it its offsets and the epoch in place, write it. Raises as `Producers.check` and
         `check_batch`, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -224,6 +219,8 @@ class PartitionLog:
             rules = content.rules = AppendRules(config)
         batch, header = check_batch(batch, rules, now_ms=now_ms, origin=origin, topic=self.topic)
         if header.producer_id != NO_PRODUCER_ID:
+            if not content.end_offset and config.first_sequence_is_zero:
+                check_first(header)
             if origin is COORDINATOR:
                 content.check_coordinated(batch, header)
             elif (repeated := content.producers.check(header)) is not None:

@@ -14,6 +14,8 @@ in flight. What a batch means for its producer (`S` is the last sequence that wa
 | known           | same               | one of the last five| repetition: the old offsets again     |
 | known           | same               | other               | OUT_OF_ORDER_SEQUENCE_NUMBER          |
 
+Where `LogConfig.first_sequence_is_zero`, a log that never held a record begins with sequence 0 (`check_first`).
+
 A batch and a transaction (KIP-98, KIP-890); `open` is a transaction of the same producer and epoch in this log:
 
 | batch             | transaction                                    | verdict                         |
@@ -130,6 +132,18 @@ def _check_new_epoch(producer: Producer, header: BatchHeader) -> None:
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {producer.producer_id} begins epoch {header.producer_epoch} with sequence"
             f" {header.base_sequence} instead of 0",
+        )
+
+
+def check_first(header: BatchHeader) -> None:
+    """Of a log that never held a record, whose producers have no history that could have expired: a batch that came
+    before this one was refused, and comes once more (KAFKA-15591).
+    """
+    if header.base_sequence > 0:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} begins with sequence {header.base_sequence} instead of 0, and nothing was"
+            " ever written here",
         )
 
 

@@ -6,16 +6,17 @@ log's own word counts.
 """
 
 from penstock.log.producer_snapshots import transaction_ends
-from penstock.log.producer_state import NO_SEQUENCE, Producers, WrittenBatch
+from penstock.log.producer_state import NO_SEQUENCE, Producers, WrittenBatch, check_first
 from penstock.protocol.batch import BatchHeader
 
 
 class ProducersAhead:
     """`written` are the producers of the log itself."""
 
-    __slots__ = ("_ahead", "_count", "_written")
+    __slots__ = ("_ahead", "_count", "_first_sequence_is_zero", "_written")
 
-    def __init__(self, written: Producers) -> None:
+    def __init__(self, written: Producers, *, first_sequence_is_zero: bool = False) -> None:
+        self._first_sequence_is_zero = first_sequence_is_zero
         self._written = written
         self._ahead = written.without_any()
         self._count: dict[int, int] = {}
@@ -31,6 +32,11 @@ class ProducersAhead:
             producers.check_coordinated(header)
             return None
         return producers.check(header)
+
+    def check_first(self, header: BatchHeader) -> None:
+        """The same for a log that never held a record, where nothing is under way, either."""
+        if self._first_sequence_is_zero:
+            check_first(header)
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
         """KafkaError as `Producers.check_marker`."""

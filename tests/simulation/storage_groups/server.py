@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
 from functools import partial
 from random import Random
 from uuid import UUID
@@ -216,6 +217,10 @@ class Server:
     def remove(self, log: PartitionLog) -> None:
         """Its files go."""
         self._directories.delete(log, now_ms=self._post.loop.now_ms())
+
+    def threads_of(self, log: PartitionLog) -> Executor:
+        """Those of its disk."""
+        return self._directories.threads_of(log)
 
     def is_removed(self, topic_id: UUID, since: int) -> bool:
         """No topic is ever deleted here."""

@@ -82,6 +82,25 @@ def test_an_unknown_producer_may_begin_anywhere(tmp_path: Path) -> None:
     assert send(log, 18).base_offset == 1
 
 
+def test_where_that_is_asked_for_nobody_begins_in_the_middle_of_a_log_that_never_held_a_record(tmp_path: Path) -> None:
+    """The second of two batches under way must not be written where the first was refused, and comes once more."""
+    log = open_log(tmp_path, LogConfig(first_sequence_is_zero=True))
+    assert refusal_of(log, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, 0, 3).base_offset == 0
+    assert send(log, 3).base_offset == 3
+    assert send(log, 5, producer_id=8).base_offset == 4, "its history may have expired"
+    log.advance_log_start(5)
+    assert send(log, 5, producer_id=7).base_offset == 5, "there were records"
+
+
+def test_where_that_is_asked_for_a_log_begins_with_what_has_no_sequence(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(first_sequence_is_zero=True))
+    sent = batch(1, producer=(9, 0, -1))
+    assert log.append_as_leader(sent, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR).base_offset == 0
+    log.truncate_fully_and_start_at(0)
+    assert log.append_as_leader(batch(1), leader_epoch=0, now_ms=NOW).base_offset == 0
+
+
 def test_sequences_wrap_around(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     send(log, MAX_SEQUENCE - 1, 4)

@@ -74,6 +74,41 @@ async def test_a_replica_moves_while_it_is_written(tmp_path: Path, monkeypatch: 
         assert again.log.log_end_offset == count + 5
 
 
+async def test_what_is_done_to_a_copy_waits_for_its_own_disk_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is copied, cut where the log began anew, and synced by threads of the directory to which it goes."""
+    workers: dict[str, threading.Thread] = {}
+
+    def noted(name: str) -> None:
+        work = getattr(PartitionLog, name)
+
+        def does(log: PartitionLog, *given: object, **how: object) -> object:
+            if log.directory.endswith("-future"):
+                workers.setdefault(name, threading.current_thread())
+            return work(log, *given, **how)
+
+        monkeypatch.setattr(PartitionLog, name, does)
+
+    async with running(tmp_path, None, **{"replica.alter.log.dirs.io.max.bytes.per.second": "1"}) as world:
+        await world.create()
+        moving, target = world.in_directory("p1")[0], str(tmp_path / "p2")
+        partition = world.node.broker.partitions.get(TOPIC, moving)
+        assert partition is not None
+        assert await world.produce(moving) == ErrorCode.NONE
+        for name in ("append_as_follower", "truncate_fully_and_start_at", "close"):
+            noted(name)
+        assert await alter(world, target, moving) == [ErrorCode.NONE]
+        await world.until(lambda: "append_as_follower" in workers)
+        assert await world.produce(moving) == ErrorCode.NONE
+        partition.log.advance_log_start(2)
+        world.node.broker.moves._quota.bytes_per_s = 1 << 40
+        await world.until(lambda: partition.log.parent == target)
+        disk = world.node.parts.context.directories.roots[target].threads
+        assert workers.keys() == {"append_as_follower", "truncate_fully_and_start_at", "close"}
+        assert {name for name, one in workers.items() if one not in disk._threads} == set()
+
+
 async def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         await world.create(1)
@@ -326,8 +361,12 @@ def test_a_copy_is_cut_where_its_log_was_cut(tmp_path: Path) -> None:
     for _ in range(7):
         append(log, batch(1), epoch=3)
     log.advance_log_start(2)
+    while (cut := moves._cut(log, future)) is not None:
+        cut()
     while (found := moves._next_slice(log, future)) is not None:
         moves._copy(log, found, future)
+    while (cut := moves._cut(log, future)) is not None:
+        cut()
     assert all_batches(future) == all_batches(log)
     assert future.leader_epochs.entries == log.leader_epochs.entries
 

@@ -49,15 +49,16 @@ def members_table(groups: Groups, verbose: bool) -> Table:
                 tasks += _tasks(one.target_assignment, "TARGET-")
                 topology_epoch = group.topology.epoch if group.topology is not None else None
                 protocol = "classic" if one.is_classic else "streams"
-                epochs = (group.assignment_epoch, topology_epoch, one.member_id, protocol, one.member_epoch)
-                rows.append((group.group_id, *epochs, one.process_id, one.client_id, " ".join(tasks)))
+                epochs: Row = (group.assignment_epoch, topology_epoch, one.member_id, protocol, one.member_epoch)
             else:
-                rows.append((group.group_id, one.member_id, one.process_id, one.client_id, " ".join(tasks)))
+                epochs = (one.member_id,)
+            age = one.heartbeat_age_ms if one.heartbeat_age_ms >= 0 else None
+            rows.append((group.group_id, *epochs, one.process_id, one.client_id, " ".join(tasks), age))
     if verbose:
         columns = ["GROUP", "TARGET-ASSIGNMENT-EPOCH", "TOPOLOGY-EPOCH", "MEMBER", "MEMBER-PROTOCOL", "MEMBER-EPOCH"]
     else:
         columns = ["GROUP", "MEMBER"]
-    return Table([*columns, "PROCESS", "CLIENT-ID", "ASSIGNMENTS"], rows, "no members")
+    return Table([*columns, "PROCESS", "CLIENT-ID", "ASSIGNMENTS", "HEARTBEAT-AGE"], rows, "no members")
 
 
 def _tasks(assignment: Assignment, prefix: str) -> list[str]:

@@ -102,15 +102,16 @@ async def _offset_rows(admin: Admin, group: GroupDescription, verbose: bool, fai
 
 
 def members_table(groups: Sequence[GroupDescription], verbose: bool) -> Table:
-    """What a worker has are tasks."""
+    """What a worker has are tasks. HEARTBEAT-AGE is in milliseconds."""
     has_tasks = any(group.protocol_type == WORK for group in groups)
-    columns = ["GROUP", *READER, "PARTITIONS", *["TASKS"] * has_tasks, *["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose]
+    columns = ["GROUP", *READER, "PARTITIONS", *["TASKS"] * has_tasks, "HEARTBEAT-AGE"]
+    columns += [*["GROUP-INSTANCE-ID", "ASSIGNMENT"] * verbose]
     rows: list[Row] = []
     for group in groups:
         for one in group.members:
             tasks = _tasks(one) if group.protocol_type == WORK else ()
             more = (one.instance_id, show_assignment(one.assignment) or " ".join(tasks)) * verbose
-            counts = (len(one.assignment), *(len(tasks),) * has_tasks)
+            counts = (len(one.assignment), *(len(tasks),) * has_tasks, one.heartbeat_age_ms)
             rows.append((group.group_id, one.member_id, one.host, one.client_id, *counts, *more))
     return Table(columns, rows, "no members")
 

@@ -9,7 +9,7 @@ import click
 
 from penstock.cli.replicas.balance_moves import BalanceMoves
 from penstock.cli.replicas.disk_balance import disks_command
-from penstock.cli.replicas.leadership import TOPIC, Leadership, look, rates, sizes
+from penstock.cli.replicas.leadership import TOPIC, Leadership, look, traffic
 from penstock.cli.replicas.move_targets import cordoned
 from penstock.cli.replicas.partition_files import replicas_in
 from penstock.cli.replicas.planned_moves import IN_WORDS, PLAN_FILE, Limits, as_moves, print_moves, write_plan
@@ -59,9 +59,9 @@ def plan(
 ) -> None:
     """Show which replicas should move where, and what brokers have before and after; nothing moves.
 
-    A broker has its part of the disks' bytes and of the bytes that are written a second: as much as any other, or by
-    --capacity. Cordoned brokers get nothing. Partitions keep as many racks as they have, and a replica that goes is
-    replaced in its place, so leadership may go with it.
+    A broker has its part of the disks' bytes, and of the bytes that are written a second and that others read: as much
+    as any other, or by --capacity. Cordoned brokers get nothing. Partitions keep as many racks as they have, and a
+    replica that goes is replaced in its place, so leadership may go with it.
     """
     found = session.run(lambda admin: _propose(admin, wishes))
     _show(found, as_json=as_json)
@@ -102,9 +102,8 @@ command.add_command(disks_command)
 
 async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
     now = (await look(admin)).without_leaderless_groups().limited_to(wishes.pattern)
-    measured = await rates(admin, now, wishes.measure)
-    bytes_now = await sizes(admin, now)
-    carried = {one: Carried(bytes_now.get(one, 0), measured[one]) for one in now.partitions}
+    measured = await traffic(admin, now, wishes.measure)
+    carried = {one: Carried(measured.sizes[one], measured.written[one], measured.read[one]) for one in now.partitions}
     racks = {node: rack for node, rack in now.racks.items() if node not in now.away}
     capacities = capacities_in(wishes.capacity, now.racks) if wishes.capacity else {}
     found = spread(
@@ -141,11 +140,11 @@ def _show_left(left: list[Excess]) -> None:
 def _show(found: Proposal, *, as_json: bool) -> None:
     before = {one: row.replicas for one, row in found.now.partitions.items()}
     brokers = [
-        (node, rack, *_has(node, before, found.carried), *_has(node, before | found.targets, found.carried))
+        (node, rack, _has(node, before, found.carried), _has(node, before | found.targets, found.carried))
         for node, rack in sorted(found.now.racks.items())
     ]
     if as_json:
-        keys = ["broker", "rack", "replicas", "disk_bytes", "bytes_per_second"]
+        keys = ["broker", "rack", "replicas", "disk_bytes", "bytes_per_second", "read_bytes_per_second"]
         keys += [f"{key}_planned" for key in keys[2:]]
         left = [
             {
@@ -156,14 +155,13 @@ def _show(found: Proposal, *, as_json: bool) -> None:
             }
             for one in found.left
         ]
-        print_json(
-            {"brokers": as_objects(keys, brokers), "partitions": as_moves(before, found.targets), "uneven": left}
-        )
+        flat = [(node, rack, *now, *later) for node, rack, now, later in brokers]
+        print_json({"brokers": as_objects(keys, flat), "partitions": as_moves(before, found.targets), "uneven": left})
         return
-    columns = ["BROKER", "RACK", "REPLICAS", "DISK", "BYTES/S"]
+    columns = ["BROKER", "RACK", "REPLICAS", "DISK", "BYTES/S", "READ/S"]
     rows: list[tuple[Value, ...]] = [
-        (node, rack, count, show_bytes(disk), rate, later, show_bytes(disk_later), rate_later)
-        for node, rack, count, disk, rate, later, disk_later, rate_later in brokers
+        (node, rack, count, show_bytes(disk), *rates, later, show_bytes(disk_later), *rates_later)
+        for node, rack, (count, disk, *rates), (later, disk_later, *rates_later) in brokers
     ]
     print_table([*columns, *(f"{column} PLANNED" for column in columns[2:])], rows)
     print_moves(before, found.targets, {one: found.carried[one].disk_bytes for one in found.targets})
@@ -172,7 +170,8 @@ def _show(found: Proposal, *, as_json: bool) -> None:
 
 def _has(
     node: int, replicas: Mapping[TopicPartition, list[int]], carried: Mapping[TopicPartition, Carried]
-) -> tuple[int, int, int]:
-    """Number of replicas, their bytes, and the bytes a second that they are written."""
-    held = [carried[one] for one, nodes in replicas.items() if node in nodes]
-    return len(held), sum(it.disk_bytes for it in held), round(sum(it.bytes_per_second for it in held))
+) -> tuple[int, int, int, int]:
+    """Number of replicas, their bytes, and the bytes a second that they are written, and that are read of them."""
+    held = [carried[one].loads(nodes.index(node)) for one, nodes in replicas.items() if node in nodes]
+    disk, written, read, count = map(sum, zip((0, 0, 0, 0), *held, strict=True))
+    return count, disk, round(written), round(read)

@@ -2,7 +2,7 @@
 
 import click
 
-from penstock.cli.replicas.leadership import look, rates
+from penstock.cli.replicas.leadership import look, traffic
 from penstock.cli.replicas.planned_moves import IN_WORDS, Limits
 from penstock.cli.replicas.relief import disks_of
 from penstock.cli.terminal.lines import say
@@ -71,7 +71,7 @@ async def plans_of_disks(admin: Admin, limits: Limits) -> list[DiskPlan]:
     directories = await admin.describe_log_dirs([node for node in now.racks if node not in now.away])
     if any(replica.is_future for it in directories for replica in it.partitions.values()):
         raise click.ClickException("replicas are on their way to other directories already: wait until they are there")
-    measured = await rates(admin, now, limits.measure)
+    measured = (await traffic(admin, now, limits.measure)).written
     plans = []
     for node, disks in sorted(disks_of(directories, now).items()):
         if len(disks) < 2:

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from penstock.cli.replicas.leader_balance import WHICH, balance
-from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, rates
+from penstock.cli.replicas.leadership import TOPIC, Leadership, Rates, loads, look, traffic
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import Value, as_objects, joined, print_found, print_json, print_table
@@ -63,7 +63,7 @@ def plan(
         for words in now.pins_without_effect():
             say(words, err=True)
         now = now.limited_to(pattern)
-        measured = await rates(admin, now, measure) if by == "bytes" else None
+        measured = (await traffic(admin, now, measure)).written if by == "bytes" else None
         order = ordered_racks(racks, now)
         ideal = _ideal(now, measured, order)
         if execute:

@@ -25,6 +25,20 @@ Rates = Mapping[TopicPartition, float]
 """Bytes a second."""
 
 
+class Traffic(Value):
+    sizes: Mapping[TopicPartition, int]
+    """Bytes of the leaders' logs."""
+    written: Rates
+    read: Mapping[TopicPartition, tuple[float, ...]]
+    """Bytes a second that consumers and followers were sent, of each replica, by its place."""
+
+
+class _Logs(Value):
+    sizes: Counter[TopicPartition]
+    read: Counter[tuple[TopicPartition, int]]
+    """By replica, since it is there."""
+
+
 class Leadership(Value):
     """Has storage groups but not what is in them, and brokers that are down."""
 
@@ -131,23 +145,35 @@ async def look(admin: Admin) -> Leadership:
     )
 
 
-async def rates(admin: Admin, leadership: Leadership, seconds: float) -> dict[TopicPartition, float]:
-    """How much the leaders' logs grow in that time. What is deleted meanwhile makes it look like less."""
-    before = await sizes(admin, leadership)
+async def traffic(admin: Admin, leadership: Leadership, seconds: float) -> Traffic:
+    """How much the leaders' logs grow in that time, and is read of all. What is deleted meanwhile makes it look like
+    less.
+    """
+    before = await _logs(admin, leadership)
     await asyncio.sleep(seconds)
-    after = await sizes(admin, leadership)
-    return {one: max(after.get(one, 0) - before.get(one, 0), 0) / seconds for one in leadership.partitions}
+    after = await _logs(admin, leadership)
+    return Traffic(
+        after.sizes,
+        {one: max(after.sizes[one] - before.sizes[one], 0) / seconds for one in leadership.partitions},
+        {
+            one: tuple(max(after.read[one, node] - before.read[one, node], 0) / seconds for node in row.replicas)
+            for one, row in leadership.partitions.items()
+        },
+    )
 
 
-async def sizes(admin: Admin, leadership: Leadership) -> dict[TopicPartition, int]:
+async def _logs(admin: Admin, leadership: Leadership) -> _Logs:
     """Of storage groups the partitions in them count: their own logs are short, and forgotten again and again."""
     leaders, group_of = leadership.leaders, {one: group for group, its in leadership.members.items() for one in its}
-    found = dict.fromkeys((one for one in leaders if one.topic == STORAGE_GROUPS), 0)
+    found = _Logs(Counter(), Counter())
     for directory in await admin.describe_log_dirs([node for node in leadership.racks if node not in leadership.away]):
         for partition, replica in directory.partitions.items():
             one = group_of.get(partition, partition)
-            if leaders.get(one) == directory.node_id and not replica.is_future and partition.topic != STORAGE_GROUPS:
-                found[one] = found.get(one, 0) + replica.size_bytes
+            if replica.is_future or partition.topic == STORAGE_GROUPS:
+                continue
+            found.read[one, directory.node_id] += replica.bytes_read
+            if leaders.get(one) == directory.node_id:
+                found.sizes[one] += replica.size_bytes
     return found
 
 

@@ -15,7 +15,12 @@ from penstock.protocol.value import Value
 
 PLAN_FILE: Final = option("Write it, as kafka-reassign-partitions.sh reads.", "--file", exists=False)
 
-IN_WORDS: Final = {Respect.DISK: "disk", Respect.TRAFFIC: "traffic", Respect.COUNT: "replicas"}
+IN_WORDS: Final = {
+    Respect.DISK: "disk",
+    Respect.TRAFFIC: "traffic",
+    Respect.READS: "read traffic",
+    Respect.COUNT: "replicas",
+}
 
 Replicas = Mapping[TopicPartition, Sequence[int]]
 
@@ -29,7 +34,11 @@ class Limits(Value):
         show_default=True,
     )
     measure: float = option(
-        "For how long to look at how logs grow.", min=0.1, default=10.0, show_default=True, metavar="SECONDS"
+        "For how long to look at how logs grow, and at what is read.",
+        min=0.1,
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
     )
 
 

@@ -89,6 +89,10 @@ class ReplicaSize(Value):
     """When it was compacted last since its node has started."""
     problem: str | None = None
     """Why it is not compacted."""
+    bytes_read: int = 0
+    """What consumers and followers were sent of it since it is there, or its node has started; Kafka's brokers say
+    nothing.
+    """
 
 
 class LogDirDescription(Value):
@@ -267,4 +271,5 @@ def _replica_size(partition: DescribeLogDirsPartition, log: CompactedLog | None)
         log.dirty_percent if log.dirty_percent >= 0 else None,
         log.cleaned_ms if log.cleaned_ms >= 0 else None,
         log.problem,
+        partition.bytes_read,
     )

@@ -59,6 +59,8 @@ class MemberDescription(Value):
     assignment: list[TopicPartition]
     metadata: bytes
     assigned: bytes
+    heartbeat_age_ms: int | None = None
+    """For how long its coordinator has heard nothing of it; None if that is not known, as with Kafka's brokers."""
 
 
 class GroupDescription(Value):
@@ -253,6 +255,7 @@ def _description(row: DescribedGroup, coordinator: int) -> GroupDescription:
             assignment=_assignment(row.protocol_type, member.member_assignment),
             metadata=member.member_metadata,
             assigned=member.member_assignment,
+            heartbeat_age_ms=_age(member.heartbeat_age_ms),
         )
         for member in row.members
     ]
@@ -273,6 +276,7 @@ def _consumer_description(row: ConsumerDescribed, coordinator: int) -> GroupDesc
             ],
             metadata=b"",
             assigned=b"",
+            heartbeat_age_ms=_age(member.heartbeat_age_ms),
         )
         for member in row.members
     ]
@@ -293,6 +297,7 @@ def _share_description(row: ShareDescribed, coordinator: int) -> GroupDescriptio
             ],
             metadata=b"",
             assigned=b"",
+            heartbeat_age_ms=_age(member.heartbeat_age_ms),
         )
         for member in row.members
     ]
@@ -310,10 +315,15 @@ def _streams_description(row: StreamsDescribed, coordinator: int) -> GroupDescri
             assignment=partitions_of(row, member.assignment.active_tasks),
             metadata=b"",
             assigned=b"",
+            heartbeat_age_ms=_age(member.heartbeat_age_ms),
         )
         for member in row.members
     ]
     return GroupDescription(row.group_id, row.group_state, STREAMS, row.assignor_name or "", coordinator, members)
+
+
+def _age(heartbeat_age_ms: int) -> int | None:
+    return heartbeat_age_ms if heartbeat_age_ms >= 0 else None
 
 
 def _assignment(protocol_type: str, data: bytes) -> list[TopicPartition]:

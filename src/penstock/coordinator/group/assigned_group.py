@@ -36,6 +36,17 @@ def some_targets(
     return found
 
 
+class Session(Timer):
+    """Of one member."""
+
+    __slots__ = ("heard_ms",)
+
+    def __init__(self, fire: Callable[..., None]) -> None:
+        super().__init__(fire)
+        self.heard_ms = -1
+        """When it began, or the last heartbeat came."""
+
+
 class AssignedGroup(Group, Generic[StateT, ViewT]):
     """`sessions` are by the ids of members; they follow from the records."""
 
@@ -52,7 +63,7 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
         super().__init__(group_id)
         self._states: Mapping[str, Any] = image.of_kind(self.kind)
         self._is_dead = False
-        self.sessions: dict[str, Timer] = {}
+        self.sessions: dict[str, Session] = {}
         self.late: dict[str, int] = {}
         """Members that were named as they send no heartbeats, and when the last one came."""
         self.checked_version = UNCHECKED
@@ -97,6 +108,10 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
     @property
     def member_count(self) -> int:
         return len(self._any_state.committed.members)
+
+    @property
+    def heard_ms(self) -> dict[str, int]:
+        return {member_id: session.heard_ms for member_id, session in self.sessions.items()}
 
     def is_subscribed(self, topic: str) -> bool:
         found: bool = self._any_state.reads(topic)
@@ -143,13 +158,17 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
 
     # -- timers -------------------------------------------------------------------------------------------------------
 
-    def touch(self, timers: Timers, member_id: str, deadline_ms: int, expired: Callable[[int], None]) -> None:
+    def touch(
+        self, timers: Timers, member_id: str, now_ms: int, timeout_ms: int, expired: Callable[[int], None]
+    ) -> None:
         """The member lives: its session ends no sooner."""
+        deadline_ms = now_ms + timeout_ms
         if self.late:
             self.late.pop(member_id, None)
         session = self.sessions.get(member_id)
         if session is None:
-            session = self.sessions[member_id] = Timer(expired)
+            session = self.sessions[member_id] = Session(expired)
+        session.heard_ms = now_ms
         if session.queued_ms is not None and session.queued_ms <= deadline_ms:
             session.deadline_ms = deadline_ms
         else:

@@ -37,6 +37,11 @@ class Group(ABC):
     def member_count(self) -> int:
         """For metrics."""
 
+    @property
+    @abstractmethod
+    def heard_ms(self) -> dict[str, int]:
+        """When each member has sent something last, by its id; -1 where this coordinator has heard nothing yet."""
+
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads `topic`, or may do so as far as we can tell."""

@@ -193,6 +193,12 @@ class GroupShard(PartitionMachine[AnyRecord]):
         group = self._table.groups.get(group_id)
         return 0 if group is None else group.member_count
 
+    def heartbeat_ages_ms(self, group_id: str, now_ms: int) -> dict[str, int]:
+        """For how long this coordinator has heard nothing of each member, by its id; it may not have heard of all."""
+        group = self._table.groups.get(group_id)
+        heard = {} if group is None else group.heard_ms
+        return {member_id: now_ms - heard_ms for member_id, heard_ms in heard.items() if heard_ms >= 0}
+
     def describe_history(self, group_id: str, now_ms: int) -> DescribedHistory:
         """The epochs of a group as far as they are committed, the oldest first, and what it waits for now."""
         return self._table.describe_history(group_id, now_ms)

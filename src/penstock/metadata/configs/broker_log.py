@@ -20,6 +20,8 @@ penstock.policy.file string null * fixed low
 message.max.bytes int 1048588 0.. cluster high | Default of a topic's max.message.bytes.
 min.insync.replicas int 1 1.. cluster high | Replicas that must have a record that is sent with acks=all.
 unclean.leader.election.enable boolean false * cluster high | Default of the topic key of the same name.
+penstock.produce.first.sequence string any any/zero fixed low
+    | The sequence of a producer's first batch where nothing was ever written: any, or zero, as of Kafka 4.5.
 penstock.produce.validate string header header/full fixed low
     | What is checked of a produced batch: its header and the first bytes of its records, or every record as in Kafka.
 compression.type string producer uncompressed/zstd/lz4/snappy/gzip/producer cluster high

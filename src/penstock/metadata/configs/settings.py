@@ -118,6 +118,7 @@ class BrokerSettings:
     num_recovery_threads_per_data_dir: int
     min_insync_replicas: int
     penstock_policy_file: str | None
+    penstock_produce_first_sequence: str
     penstock_produce_validate: str
     producer_id_expiration_ms: int
     replica_alter_log_dirs_io_max_bytes_per_second: int

@@ -4,7 +4,7 @@ or offsets may be for topics that are not there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -101,6 +101,13 @@ def with_operations(context: RequestContext, request: Any, groups: Iterable[Any]
         is_told = group.error_code == ErrorCode.NONE
         operations = context.operations_on(Resource.GROUP, group.group_id) if is_told else NOT_ASKED
         group.authorized_operations = operations
+
+
+def with_ages(group: T, ages_ms: Mapping[str, int]) -> T:
+    """What is told of a group, with how long ago each of its members was heard of."""
+    for member in group.members:  # type: ignore[attr-defined]  # each kind of group has its own message
+        member.heartbeat_age_ms = ages_ms.get(member.member_id, -1)
+    return group
 
 
 def take_out_unknown(

@@ -12,7 +12,7 @@ from uuid import UUID
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.node.api.partition_views import current_leader, endpoints_of
 from penstock.node.partitions.awaited_followers import Poll
-from penstock.node.partitions.fetch_sessions import FetchPlan, Key, Session, StandingWait, Wanted
+from penstock.node.partitions.fetch_sessions import FetchPlan, Session, StandingWait, Wanted
 from penstock.node.partitions.partition import Later, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, READ_TOPIC
@@ -207,44 +207,34 @@ class FetchReader:
         self.tell(topics, self.results)
         return self.encode(topics, self.endpoints())
 
-    def tell(self, topics: Answer, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
+    def tell(self, topics: Answer, results: Sequence[tuple[Wanted, FetchPartitionResult]]) -> None:
         """Put some of the results into an answer, and note that they are told."""
         _, session, is_incremental = self.plan
         told: list[FetchPartitionResult] = []
         told_of: str | UUID | None = None
-        with_records: list[Key] = []
-        for wanted, result in results:
-            key = wanted.key
-            if session is not None:
-                if self._is_tight and result.records:
-                    with_records.append(key)
-                if not _is_news(wanted, result) and is_incremental:
-                    continue
-            if key[0] is not told_of:
-                told_of = key[0]
-                told = topics.setdefault(told_of, [])
-            told.append(result)
-        if session is not None and with_records:
-            session.to_the_back(with_records)
-        self._count(results)
-        if self._quota is not None:
-            self._quota.record(self._throttled_bytes, self.broker.now_ms())
-            self._quota = None
-
-    def _count(self, results: Iterable[tuple[Wanted, FetchPartitionResult]]) -> None:
-        of_node = self._replica_id >= 0
         for wanted, result in results:
             if result.error_code:
                 self._count_refused(wanted, result.error_code)
-                continue
-            partition, records = wanted.partition, result.records
-            if partition is not None and isinstance(records, LogSlice):
-                traffic = partition.traffic
+            elif (partition := wanted.partition) is not None and isinstance(records := result.records, LogSlice):
+                traffic, length = partition.traffic, records.length
                 traffic.fetches += 1
-                if of_node:
-                    traffic.replication_bytes_out += records.length
+                partition.bytes_read += length
+                if self._replica_id < 0:
+                    traffic.bytes_out += length
                 else:
-                    traffic.bytes_out += records.length
+                    traffic.replication_bytes_out += length
+            if session is not None and not _is_news(wanted, result) and is_incremental:
+                continue
+            topic, _ = wanted.key
+            if topic is not told_of:
+                told_of = topic
+                told = topics.setdefault(topic, [])
+            told.append(result)
+        if session is not None and self._is_tight:
+            session.to_the_back([wanted.key for wanted, result in results if result.records])
+        if self._quota is not None:
+            self._quota.record(self._throttled_bytes, self.broker.now_ms())
+            self._quota = None
 
     def _count_refused(self, wanted: Wanted, code: int) -> None:
         self.context.counts.failed(code)

@@ -1,8 +1,9 @@
 """Replicas move from one log directory of this node to another, while they are written and read (KIP-113).
 
 A copy grows beside the log, in a directory `<topic>-<partition>.<id>-future`; when it has all that the log has, on the
-disk, it takes the log's place. One replica moves at a time, slice by slice in a thread, no faster than
-`replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on.
+disk, it takes the log's place. One replica moves at a time, slice by slice, no faster than
+`replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on. What is done to a copy is done by
+threads of its own disk: they may hang.
 
 | what happens                                  | what becomes of the move                                 |
 | --------------------------------------------- | -------------------------------------------------------- |
@@ -20,7 +21,7 @@ import logging
 import os.path
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
@@ -45,6 +46,7 @@ MAX_FAILURES: Final = 10
 MAX_PREFERRED: Final = 10_000
 """Replicas whose directory was named before they are here."""
 
+T = TypeVar("T")
 Key = tuple[str, int]
 Move = tuple[IsrPartition, str]
 
@@ -69,7 +71,7 @@ class DirectoryMoves:
         """Copies to drop once no thread writes to them."""
         self._changed = asyncio.Event()
         self._tasks = Tasks()
-        self._work: asyncio.Future[None] | None = None
+        self._work: asyncio.Future[Any] | None = None
 
     def start(self) -> None:
         """Go on with the copies that were found, and work in the background."""
@@ -171,7 +173,11 @@ class DirectoryMoves:
     async def _carry_out(self, key: Key, move: Move) -> None:
         partition, path = move
         log = partition.log
-        future = self._directories.futures.get(key) or self._directories.create_future(log, path)
+        future = self._directories.futures.get(key)
+        if future is None:
+            future = await self._in_thread(path, partial(self._directories.create_future, log, path))
+            if not self._is_wanted(key, move):
+                self._unwanted[key] = None
         logger.info("%s moves from %s to %s", partition, log.parent, path)
         failures = nearly_done = 0
         while self._is_wanted(key, move):
@@ -180,13 +186,16 @@ class DirectoryMoves:
                 if wait_ms:
                     await asyncio.sleep(min(wait_ms / 1000, THROTTLE_S))
                     continue
+                if (cut := _cut(log, future)) is not None:
+                    await self._in_thread(path, cut)
+                    continue
                 found = _next_slice(log, future)
                 if found is None or nearly_done >= SLICES_BEHIND:
                     if await self._finish(key, move, future, at_once=nearly_done >= SLICES_BEHIND):
                         return
                 else:
                     nearly_done += found.length < SLICE_BYTES
-                    await self._in_thread(partial(_copy, log, found, future))
+                    await self._in_thread(path, partial(_copy, log, found, future))
                     self._quota.record(found.length, self._now_ms())
                 failures = 0
             except KafkaError as error:
@@ -199,10 +208,10 @@ class DirectoryMoves:
 
     async def _finish(self, key: Key, move: Move, future: PartitionLog, *, at_once: bool) -> bool:
         """Bring the copy to the disk, and swap if the log has nothing more by then; whether it is done."""
-        partition = move[0]
+        partition, path = move
         log = partition.log
-        await self._in_thread(future.close)
-        if not self._is_wanted(key, move):
+        await self._in_thread(path, future.close)
+        if not self._is_wanted(key, move) or _cut(log, future) is not None:
             return False
         while (found := _next_slice(log, future)) is not None:
             if not at_once:
@@ -215,22 +224,30 @@ class DirectoryMoves:
         self._on_moved(partition)
         return True
 
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        self._work = asyncio.get_running_loop().run_in_executor(None, work)
-        await asyncio.shield(self._work)
+    async def _in_thread(self, path: str, work: Callable[[], T]) -> T:
+        """A thread of the directory to which the replica goes."""
+        done = asyncio.get_running_loop().run_in_executor(self._directories.roots[path].threads, work)
+        self._work = done
+        return await asyncio.shield(done)
+
+
+def _cut(log: PartitionLog, future: PartitionLog) -> Callable[[], object] | None:
+    """Takes away what the copy has too much; None if that is nothing. There may be more when it is done."""
+    if future.log_end_offset < log.log_start_offset:
+        return partial(future.truncate_fully_and_start_at, log.log_start_offset, durable=True)
+    latest = future.leader_epochs.latest
+    if latest >= 0:
+        _, end_offset = log.end_offset_for_epoch(latest)
+        end_offset = max(min(end_offset, log.log_end_offset), future.log_start_offset)
+        if end_offset < future.log_end_offset:
+            return partial(future.truncate_to, end_offset)
+    if future.log_start_offset < log.log_start_offset:
+        return partial(future.advance_log_start, log.log_start_offset)
+    return None
 
 
 def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
-    """What the copy lacks next; None if nothing. Cuts what it has too much."""
-    if future.log_end_offset < log.log_start_offset:
-        future.truncate_fully_and_start_at(log.log_start_offset, durable=True)
-    latest = future.leader_epochs.latest
-    if latest >= 0:
-        epoch, end_offset = log.end_offset_for_epoch(latest)
-        if epoch != latest or end_offset < future.log_end_offset:
-            future.truncate_to(max(min(end_offset, log.log_end_offset), future.log_start_offset))
-    if future.log_start_offset < log.log_start_offset:
-        future.advance_log_start(log.log_start_offset)
+    """What the copy lacks next; None if nothing."""
     if future.log_end_offset >= log.log_end_offset:
         return None
     return log.read(future.log_end_offset, SLICE_BYTES)

@@ -58,6 +58,7 @@ class Partition(ABC):
 
     __slots__ = (
         "_min_insync_replicas",
+        "bytes_read",
         "committed",
         "follower",
         "follower_quota",
@@ -91,6 +92,8 @@ class Partition(ABC):
         """The same for what this replica takes."""
         self.traffic = Traffic()
         """What is counted of it, together with other partitions of the topic."""
+        self.bytes_read = 0
+        """What consumers and followers were sent of it."""
         self._min_insync_replicas = 1
 
     def __repr__(self) -> str:

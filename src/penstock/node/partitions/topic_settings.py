@@ -78,6 +78,7 @@ class TopicSettingsTable:
         chosen["cleanup_policy"] = frozenset(chosen["cleanup_policy"])
         chosen[_OF_BROKER] = self._config.producer_id_expiration_ms
         chosen["validates_records"] = self._config.penstock_produce_validate == "full"
+        chosen["first_sequence_is_zero"] = self._config.penstock_produce_first_sequence == "zero"
         internal_segment_bytes = values[_INTERNAL_SEGMENT_BYTES]
         if internal_segment_bytes is not None:
             chosen["segment_bytes"] = internal_segment_bytes

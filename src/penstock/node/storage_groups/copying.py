@@ -13,6 +13,7 @@ replica has is the beginning of it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -31,6 +32,9 @@ PAUSE_S: Final = 0.1
 
 Wanted = Sequence[tuple[GroupPartition, int]]
 """Partitions, and the offset before which each must have all."""
+
+ThreadsOf = Callable[[PartitionLog], Executor | None]
+"""Those of the disk on which a log lies."""
 
 Source = Callable[[int, PartitionId, int], Awaitable[tuple[int, bytes]]]
 """Asks a node for a partition's batches from an offset on: where its log starts, and some. KafkaError if it cannot."""
@@ -54,6 +58,7 @@ async def copy_missing(
     wanted: Wanted,
     fetch: Callable[[PartitionId, int], Awaitable[tuple[int, bytes]]],
     is_removed: Callable[[GroupPartition], bool],
+    threads_of: ThreadsOf,
 ) -> None:
     """Return when each of these logs has all before its offset, and on the disk, or its topic was deleted."""
     for partition, end_offset in wanted:
@@ -67,15 +72,20 @@ async def copy_missing(
                 break
             if not partition.copy(start_offset, batches):
                 await asyncio.sleep(PAUSE_S)
-    await asyncio.get_running_loop().run_in_executor(None, flush_all, [partition.log for partition, _ in wanted])
+    await flush_apart([partition.log for partition, _ in wanted], threads_of)
 
 
 async def copy_lost(
-    lacking: Wanted, others: Sequence[int], source: Source, is_removed: Callable[[UUID, int], bool]
+    lacking: Wanted,
+    others: Sequence[int],
+    source: Source,
+    is_removed: Callable[[UUID, int], bool],
+    threads_of: ThreadsOf,
 ) -> None:
     """Return when this node's disk has again what it has lost, from any of these nodes."""
     logger.info("what the disk has lost of %d partitions is copied from %s", len(lacking), others)
-    await copy_missing(lacking, partial(ask_all, others, source), lambda one: is_removed(one.id.topic_id, one.since))
+    ask = partial(ask_all, others, source)
+    await copy_missing(lacking, ask, lambda one: is_removed(one.id.topic_id, one.since), threads_of)
 
 
 async def ask_all(nodes: Sequence[int], source: Source, partition: PartitionId, offset: int) -> tuple[int, bytes]:
@@ -99,6 +109,15 @@ def read_for_copy(log: PartitionLog, offset: int, max_bytes: int) -> tuple[int, 
     if not log.log_start_offset <= offset < log.log_end_offset:
         return log.log_start_offset, b""
     return log.log_start_offset, log.bytes_of(log.read(offset, max_bytes))
+
+
+async def flush_apart(logs: Sequence[PartitionLog], threads_of: ThreadsOf) -> None:
+    """Syncs these logs, those of each disk in its own threads: one that hangs keeps no other busy."""
+    of_disks: dict[Executor | None, list[PartitionLog]] = {}
+    for log in logs:
+        of_disks.setdefault(threads_of(log), []).append(log)
+    loop = asyncio.get_running_loop()
+    await asyncio.gather(*(loop.run_in_executor(threads, flush_all, its) for threads, its in of_disks.items()))
 
 
 def flush_all(logs: Sequence[PartitionLog]) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
@@ -56,6 +57,9 @@ class GroupLogs(Protocol):
 
     def is_removed(self, topic_id: UUID, since: int) -> bool:
         """Whether the topic, which the metadata had at that offset, is known to be deleted."""
+
+    def threads_of(self, log: PartitionLog) -> Executor | None:
+        """Those of its disk."""
 
     def remove(self, log: PartitionLog) -> None:
         """The partition belongs to the group no longer, and no snapshot needs its log."""
@@ -333,7 +337,7 @@ class StorageGroup:
         states = list(decode_snapshot(content))
         wanted = [(self._found(state), state.end_offset) for state in states if not self._is_removed(state)]
         if self._is_started:
-            copying = asyncio.ensure_future(copy_missing(wanted, self._fetch, self._is_removed))
+            copying = asyncio.ensure_future(copy_missing(wanted, self._fetch, self._is_removed, self._logs.threads_of))
             try:
                 yield copying
             finally:

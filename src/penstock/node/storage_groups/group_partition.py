@@ -47,7 +47,7 @@ class GroupPartition:
     @property
     def producers(self) -> ProducersAhead:
         """A view of the idempotent producers in which nothing is under way."""
-        return ProducersAhead(self.log.producers)
+        return ProducersAhead(self.log.producers, first_sequence_is_zero=self.log.config.first_sequence_is_zero)
 
     def check(self, batch: memoryview, now_ms: int, origin: AppendOrigin) -> tuple[memoryview, BatchHeader]:
         """The batch as the topic wants it, and its header. Raises KafkaError as `PartitionLog.append_as_leader`."""

@@ -9,6 +9,7 @@
 | a log directory fails                       | the groups that have anything in it take part no longer               |
 | a topic comes into a group, or is deleted   | the group's leader says so in the group's log                         |
 | a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
+| the disk of a group hangs                   | the group waits for it, begun or ended, and no other group does       |
 | this broker is cut off from the controllers | a voter that knows that there is no leader any more gets the lead     |
 | a group has no replica here any more        | its logs are deleted, its own and those of its partitions             |
 """
@@ -94,6 +95,10 @@ class GroupKeeper:
         self._is_leaving = False
         self._wake = asyncio.Event()
         self._failed = FailedReplicas(self._wake.set)
+        self._due: dict[int, None] = {}
+        """Replicas that have failed, and are to be tried again."""
+        self._settling: dict[int, None] = {}
+        """Groups that a task of their own begins or ends just now; their next change waits for its end."""
         self._tasks = Tasks()
         self._stopping = Tasks()
         register_groups(context.node.metrics, self._running, self._count_offline)
@@ -107,7 +112,8 @@ class GroupKeeper:
             if number in groups and self._node_id not in groups[number].replicas:
                 self._delete_left(logs[STORAGE_GROUPS, number])
         self.on_new_image()
-        await self._follow()
+        self._follow()
+        await self._tasks.settle()
         self._tasks.start(self._work(), "storage groups")
 
     async def resign(self, *, hand_over: bool) -> None:
@@ -160,7 +166,7 @@ class GroupKeeper:
         return [replica for replica in self._groups.by_number.values() if replica.is_running]
 
     def _count_offline(self) -> int:
-        return len({*self._failed} | self._groups.by_number.keys()) - len(self._running())
+        return len({*self._failed, *self._settling, *self._groups.by_number}) - len(self._running())
 
     # The metadata.
 
@@ -233,23 +239,38 @@ class GroupKeeper:
                     await self._wake.wait()
             self._wake.clear()
             try:
-                await self._try_again()
-                await self._follow()
+                self._try_again()
+                self._follow()
                 self._keep_short()
                 for replica in self._running():
                     self._look_at(replica)
             except Exception:
                 logger.exception("storage groups could not be looked at")
 
-    async def _follow(self) -> None:
-        changed, self._changed = self._changed, {}
-        await asyncio.gather(*(self._depart(number) for number in changed if self._is_elsewhere(number)))
-        new = {number: image for number in changed if (image := self._missing(number)) is not None}
-        await asyncio.gather(*(self._take_part(number, image) for number, image in new.items()))
-        for number in changed:
+    def _follow(self) -> None:
+        """Each group by itself: one whose disk hangs keeps no other waiting."""
+        for number in [one for one in self._changed if one not in self._settling]:
+            del self._changed[number]
+            self._settling[number] = None
+            self._tasks.start(self._settle(number), f"storage group {number} as the metadata want it")
+
+    async def _settle(self, number: int) -> None:
+        try:
+            if number in self._due:
+                del self._due[number]
+                await self._end_failed(number)
+            if self._is_elsewhere(number):
+                await self._depart(number)
+            image = self._missing(number)
+            if image is not None:
+                await self._take_part(number, image)
             replica = self._groups.by_number.get(number)
             if replica is not None:
                 replica.sort_out(self._image.topics_of_storage_group(number), self._image.offset)
+        finally:
+            del self._settling[number]
+            if number in self._changed:
+                self._wake.set()
 
     def _is_elsewhere(self, number: int) -> bool:
         """Whether this node has a replica of a group that has none here any more."""
@@ -294,7 +315,9 @@ class GroupKeeper:
             self._failed.complain(number, error)
             others = [node_id for node_id in image.replicas if node_id != self._node_id]
             if isinstance(error, LostRecordsError) and others:
-                self._failed.heal(number, copy_lost(error.lacking, others, self._links.copy, self._logs.is_removed))
+                logs = self._logs
+                work = copy_lost(error.lacking, others, self._links.copy, logs.is_removed, logs.threads_of)
+                self._failed.heal(number, work)
             return
         self._failed.forget(number, takes_part=True)
         self._new.pop(number, None)
@@ -317,18 +340,20 @@ class GroupKeeper:
         self._failed.add(replica.number, error)
         self._ended(replica)
 
-    async def _try_again(self) -> None:
+    def _try_again(self) -> None:
         """Let replicas that failed a while ago be taken for new; what they promised is on the disk, and what a disk
         that is online has refused is not.
         """
         for number in self._failed.take_due():
             replica = self._groups.by_number.get(number)
-            if replica is not None:
-                if any(log.health.failure is not None for log in replica.logs()):
-                    continue
-                await self._leave(replica)
-                self._disown(replica)
-            self._changed[number] = None
+            if replica is None or all(log.health.failure is None for log in replica.logs()):
+                self._due[number] = self._changed[number] = None
+
+    async def _end_failed(self, number: int) -> None:
+        replica = self._groups.by_number.get(number)
+        if replica is not None:
+            await self._leave(replica)
+            self._disown(replica)
 
     def _ended(self, replica: GroupReplica) -> None:
         replica.group.ended()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -34,6 +35,10 @@ class PartitionLogs:
         log = self._directories.create(topic, partition.number, partition.topic_id, config, assigned=directory_id)
         log.config = config
         return log
+
+    def threads_of(self, log: PartitionLog) -> Executor:
+        """Those of its disk."""
+        return self._directories.threads_of(log)
 
     def remove(self, log: PartitionLog) -> None:
         """The partition has left its group: its topic was deleted, or will be in a moment."""

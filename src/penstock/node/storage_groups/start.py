@@ -84,7 +84,7 @@ class LogsBeside:
     def __init__(self, logs: PartitionLogs, directory_id: UUID | None) -> None:
         self._logs = logs
         self._directory_id = directory_id
-        self.is_removed, self.remove = logs.is_removed, logs.remove
+        self.is_removed, self.remove, self.threads_of = logs.is_removed, logs.remove, logs.threads_of
 
     def open(self, partition: PartitionId, topic: str) -> PartitionLog:
         return self._logs.open(partition, topic, self._directory_id)

@@ -41,6 +41,7 @@ class Member(Message):
     assignment: Assignment = struct(Assignment, "0+", default_factory=Assignment)
     target_assignment: Assignment = struct(Assignment, "0+", default_factory=Assignment)
     member_type: int = field("int8", "1+", default=-1)
+    heartbeat_age_ms: int = field("int64", "0+", tag=10000, default=-1)
 
 
 class DescribedGroup(Message):

@@ -19,6 +19,7 @@ class DescribedGroupMember(Message):
     client_host: str = field("string", "0+", default="")
     member_metadata: bytes = field("bytes", "0+", default=b"")
     member_assignment: bytes = field("bytes", "0+", default=b"")
+    heartbeat_age_ms: int = field("int64", "5+", tag=10000, default=-1)
 
 
 class DescribedGroup(Message):

@@ -25,6 +25,7 @@ class DescribeLogDirsPartition(Message):
     partition_size: int = field("int64", "1+", default=0)
     offset_lag: int = field("int64", "1+", default=0)
     is_future_key: bool = field("bool", "1+", default=False)
+    bytes_read: int = field("int64", "2+", tag=10000, default=0)
 
 
 class DescribeLogDirsTopic(Message):

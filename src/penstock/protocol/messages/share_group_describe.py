@@ -37,6 +37,7 @@ class Member(Message):
     client_host: str = field("string", "1+", default="")
     subscribed_topic_names: list[str] = array("string", "1+", default_factory=list)
     assignment: Assignment = struct(Assignment, "1+", default_factory=Assignment)
+    heartbeat_age_ms: int = field("int64", "1+", tag=10000, default=-1)
 
 
 class DescribedGroup(Message):

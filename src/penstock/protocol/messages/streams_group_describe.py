@@ -92,6 +92,7 @@ class Member(Message):
     assignment: Assignment = struct(Assignment, "0+", default_factory=Assignment)
     target_assignment: Assignment = struct(Assignment, "0+", default_factory=Assignment)
     is_classic: bool = field("bool", "0+", default=False)
+    heartbeat_age_ms: int = field("int64", "0+", tag=10000, default=-1)
 
 
 class TopologyDescriptionNode(Message):

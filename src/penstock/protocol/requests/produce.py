@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from penstock.protocol.batch import ATTRIBUTES_AT, TRANSACTIONAL
 from penstock.protocol.codec import decode
 from penstock.protocol.requests.topic_answers import (
     NodeEndpoint,
@@ -33,6 +34,7 @@ LEADER_FROM: Final = 10
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
+_FLAGS_AT: Final = ATTRIBUTES_AT + 1
 
 
 class ProducePartition(Message):
@@ -58,12 +60,15 @@ class ProduceFrame(Message, versions="3-13", flexible="9+"):
 
 
 class Produced(NamedTuple):
-    """`topics`: by name, from version 13 on by id, the partitions with their records."""
+    """`topics`: by name, from version 13 on by id, the partitions with their records. `is_transactional`: one of the
+    batches says that it is of a transaction.
+    """
 
     transactional_id: str | None
     acks: int
     timeout_ms: int
     topics: Sequence[tuple[str | UUID, Sequence[tuple[int, memoryview | None]]]]
+    is_transactional: bool
 
 
 def parse_produce(frame: memoryview, position: int, version: int, *, most: int | None = None) -> Produced:
@@ -81,7 +86,12 @@ def parse_produce(frame: memoryview, position: int, version: int, *, most: int |
         (topic.topic_id if by_id else topic.name, [(wanted.index, wanted.records) for wanted in topic.partitions])
         for topic in request.topics
     ]
-    return Produced(request.transactional_id, request.acks, request.timeout_ms, topics)
+    is_transactional = any(_is_transactional(batch) for _, asked in topics for _, batch in asked)
+    return Produced(request.transactional_id, request.acks, request.timeout_ms, topics, is_transactional)
+
+
+def _is_transactional(batch: memoryview | None) -> bool:
+    return batch is not None and len(batch) > _FLAGS_AT and bool(batch[_FLAGS_AT] & TRANSACTIONAL)
 
 
 # Most requests have one batch and no transaction. Their start, up to the records, is the same again and again, so it is
@@ -111,7 +121,8 @@ def _parse_one_batch(frame: memoryview, position: int, version: int) -> Produced
     if start is None or size == 0 or frame[end:] != _NO_TAGS:
         return None
     acks, timeout_ms, topic, index = start
-    produced = None, acks, timeout_ms, ((topic, ((index, frame[at:end]),)),)
+    is_transactional = size - 1 > _FLAGS_AT and frame[at + _FLAGS_AT] & TRANSACTIONAL != 0
+    produced = None, acks, timeout_ms, ((topic, ((index, frame[at:end]),)),), is_transactional
     return tuple.__new__(Produced, produced)  # as Produced(), in half the time
 
 

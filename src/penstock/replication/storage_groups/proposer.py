@@ -54,6 +54,9 @@ class Producers(Protocol):
     def check(self, batch: memoryview, header: BatchHeader) -> Written | None:
         """The batch that this one repeats, None if it is new; KafkaError if it is wrong."""
 
+    def check_first(self, header: BatchHeader) -> None:
+        """KafkaError if a partition may not begin with it."""
+
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
         """KafkaError if it may not end its transaction."""
 
@@ -184,6 +187,8 @@ class Proposer:
         if leader_epoch < ahead.latest_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"leader epoch {ahead.latest_epoch} has begun")
         is_idempotent = header.producer_id != NO_PRODUCER_ID
+        if is_idempotent and not ahead.end_offset:
+            ahead.producers.check_first(header)
         if is_idempotent and (repeated := ahead.producers.check(batch, header)) is not None:
             return Place(repeated.first_offset, repeated.last_offset, True, repeated.timestamp_ms)
         first_offset = ahead.end_offset

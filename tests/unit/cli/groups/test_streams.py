@@ -62,8 +62,8 @@ GROUP = DescribedGroup(
 
 def test_members_have_tasks() -> None:
     table = members_table([GROUP], verbose=False)
-    assert table.columns == ["GROUP", "MEMBER", "PROCESS", "CLIENT-ID", "ASSIGNMENTS"]
-    assert table.rows == [("app", "m", "p", "c", "ACTIVE: 0:[0,1]; 1:[1]; STANDBY: 1:[0];")]
+    assert table.columns == ["GROUP", "MEMBER", "PROCESS", "CLIENT-ID", "ASSIGNMENTS", "HEARTBEAT-AGE"]
+    assert table.rows == [("app", "m", "p", "c", "ACTIVE: 0:[0,1]; 1:[1]; STANDBY: 1:[0];", None)]
 
 
 def test_members_and_what_they_are_to_have() -> None:
@@ -76,7 +76,7 @@ def test_members_and_what_they_are_to_have() -> None:
         "MEMBER-EPOCH",
     ]
     tasks = "ACTIVE: 0:[0,1]; 1:[1]; STANDBY: 1:[0]; TARGET-ACTIVE: 0:[0]; TARGET-WARMUP: 1:[2];"
-    assert table.rows == [("app", 4, 2, "m", "streams", 4, "p", "c", tasks)]
+    assert table.rows == [("app", 4, 2, "m", "streams", 4, "p", "c", tasks, None)]
 
 
 def test_what_tasks_read_and_what_the_application_has_made() -> None:

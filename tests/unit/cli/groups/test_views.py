@@ -37,3 +37,9 @@ def test_consumers_have_partitions_alone() -> None:
     table = members_table([group("consumer", member("one", [TopicPartition("t", 0), TopicPartition("t", 1)]))], True)
     assert "TASKS" not in table.columns
     assert table.rows[0][-1] == "t(0,1)"
+
+
+def test_how_long_nothing_was_heard_of_a_member_is_shown_where_it_is_known() -> None:
+    heard, unknown = member("one", []).replace(heartbeat_age_ms=1200), member("two", [])
+    table = members_table([group("consumer", heard, unknown)], verbose=False)
+    assert [row[table.columns.index("HEARTBEAT-AGE")] for row in table.rows] == [1200, None]

@@ -10,7 +10,7 @@ import pytest
 from penstock.cli.replicas import leader_balance
 from penstock.cli.replicas.leader_balance import balance
 from penstock.cli.replicas.leaders import ordered_racks, write_order
-from penstock.cli.replicas.leadership import Leadership, loads, rates, sizes
+from penstock.cli.replicas.leadership import Leadership, loads, traffic
 from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
 from penstock.client.admin.partitions import Balance
 from penstock.client.metadata import PartitionMetadata
@@ -40,7 +40,10 @@ class World:
     def __init__(self, *told: Balance) -> None:
         self.told = list(told)
         self.asked: list[BalanceAction] = []
+        self.looks = 0
         self.sizes: list[dict[int, list[int]]] = []
+        self.reads: dict[int, list[int]] = {1: [0, 0], 2: [0, 0]}
+        """What each broker has sent of the partitions since the look before."""
         self.admin = cast("Admin", SimpleNamespace(partitions=self, describe_log_dirs=self.describe_log_dirs))
 
     async def balance_leaders(self, action: BalanceAction) -> Balance:
@@ -50,10 +53,14 @@ class World:
     async def describe_log_dirs(self, nodes: list[int]) -> list[LogDirDescription]:
         assert nodes == [1, 2], "who is out of service cannot be asked"
         sizes = self.sizes.pop(0)
+        self.looks += 1
         return [
             LogDirDescription(
                 node, "/d", ErrorCode.NONE, -1, -1,
-                {one: ReplicaSize(size, 0, False) for one, size in zip(PARTITIONS, sizes[node], strict=True)},
+                {
+                    one: ReplicaSize(size, 0, False, bytes_read=self.looks * read)
+                    for one, size, read in zip(PARTITIONS, sizes[node], self.reads[node], strict=True)
+                },
             )
             for node in nodes
         ]  # fmt: skip
@@ -141,7 +148,11 @@ async def test_a_rate_is_what_the_leaders_log_grows_by(monkeypatch: pytest.Monke
     monkeypatch.setattr("penstock.cli.replicas.leadership.asyncio.sleep", sleep)
     world = World(RESTING)
     world.sizes = [{1: [100, 100], 2: [0, 0]}, {1: [300, 900], 2: [900, 0]}]
-    assert await rates(world.admin, led_by(1, 2), 2.0) == {PARTITIONS[0]: 100.0, PARTITIONS[1]: 0.0}
+    world.reads = {1: [400, 0], 2: [60, 8]}
+    found = await traffic(world.admin, led_by(1, 2), 2.0)
+    assert found.written == {PARTITIONS[0]: 100.0, PARTITIONS[1]: 0.0}
+    assert found.read == {PARTITIONS[0]: (200.0, 30.0), PARTITIONS[1]: (0.0, 4.0)}, "of each replica, by its place"
+    assert found.sizes[PARTITIONS[0]] == 300
     assert slept == [2.0]
 
 
@@ -157,8 +168,11 @@ def with_a_group(pinned: dict[TopicPartition, int]) -> Leadership:
 
 async def test_a_group_carries_what_its_partitions_carry() -> None:
     world = World(RESTING)
-    world.sizes = [{1: [500, 500], 2: [30, 4]}]
-    assert await sizes(world.admin, with_a_group({})) == {GROUP: 34}
+    world.sizes = [{1: [500, 500], 2: [30, 4]}] * 2
+    world.reads = {1: [1, 0], 2: [60, 8]}
+    found = await traffic(world.admin, with_a_group({}), 0.001)
+    assert (found.sizes[GROUP], {*found.sizes}) == (34, {GROUP})
+    assert found.read[GROUP] == (1000.0, 68_000.0)
     assert loads(with_a_group({}).leaders.items(), with_a_group({}).counts) == {2: 3}
 
 

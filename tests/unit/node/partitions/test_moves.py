@@ -11,7 +11,7 @@ from tests.unit.node.on_disk import Node, node_on, topic_records
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.node.partitions.moves import _next_slice
+from penstock.node.partitions.moves import _cut, _next_slice
 
 SEGMENT = "00000000000000000001.log"
 
@@ -58,7 +58,10 @@ def test_a_copy_whose_log_became_empty(tmp_path: Path, synced: dict[str, list[st
         log = node.partition().log
         log.load().roll(log.log_end_offset, node.now_ms)
         log.advance_log_start(1)
-        assert _next_slice(log, future) is None
+        cut = _cut(log, future)
+        assert cut is not None
+        cut()
+        assert (_cut(log, future), _next_slice(log, future)) == (None, None)
         future.close()
         assert SEGMENT in synced[future.directory]
 

@@ -45,6 +45,11 @@ def test_whether_records_are_looked_at_is_the_brokers(value: str, validates: boo
     assert table(penstock_produce_validate=value).settings({}).log.validates_records is validates
 
 
+@pytest.mark.parametrize(("value", "is_zero"), [("zero", True), ("any", False)])
+def test_with_which_sequence_a_producer_begins_is_the_brokers(value: str, is_zero: bool) -> None:
+    assert table(penstock_produce_first_sequence=value).settings({}).log.first_sequence_is_zero is is_zero
+
+
 def throttled(value: str | None) -> list[list[int]]:
     """Which of some partitions are throttled, by either key."""
     settings = table().settings({} if value is None else {LEADERS: value, FOLLOWERS: value})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import struct
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.node.served_node import serving
@@ -12,7 +14,7 @@ from tests.unit.node.served_node import serving
 from penstock.node.serving.connection import Connection
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler
-from penstock.node.serving.memory import give_back_memory
+from penstock.node.serving.memory import M_ARENA_MAX, give_back_memory, share_memory
 from penstock.node.serving.outgoing import CHUNK_BYTES
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -46,3 +48,28 @@ async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends
         finally:
             gc.enable()
             gc.callbacks.pop()
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [
+        ({}, [(M_ARENA_MAX, 1)]),
+        ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}, [(M_ARENA_MAX, 1)]),
+        ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"}, []),
+        ({"MALLOC_ARENA_MAX": "4"}, []),
+    ],
+)
+def test_threads_share_memory_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], asked: list[tuple[int, int]]
+) -> None:
+    found = list[tuple[int, int]]()
+    library = SimpleNamespace(mallopt=lambda *what: found.append(what))
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    for name in ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    share_memory()
+    assert found == asked
+    del library.mallopt
+    share_memory()  # as where the library is another

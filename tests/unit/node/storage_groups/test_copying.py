@@ -1,13 +1,16 @@
 """What a replica copies that its disk has lost, and from whom."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.unit.node.lone_group import start_alone
 from tests.unit.node.storage_groups.test_group import ORDERS, Node, opened, produce
 
-from penstock.node.storage_groups.copying import LostRecordsError, ask_all, copy_lost, read_for_copy
+from penstock.log.partition_log import PartitionLog
+from penstock.node.storage_groups.copying import LostRecordsError, ask_all, copy_lost, flush_apart, read_for_copy
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -41,7 +44,7 @@ async def test_a_replica_starts_when_it_has_copied_what_its_disk_has_lost(
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
         return (0, b"") if node_id == 3 else read_for_copy(whole.open(partition, "orders"), offset, 1)
 
-    await copy_lost(lost.value.lacking, [2, 3, 4], ask, lambda topic_id, since: False)
+    await copy_lost(lost.value.lacking, [2, 3, 4], ask, lambda topic_id, since: False, loser.threads_of)
     loser.directories.close()
     whole.directories.close()
     async with Node(tmp_path / "loser") as group:
@@ -82,3 +85,26 @@ async def test_what_is_repaired_is_tried_again_at_once_and_what_is_not_later() -
     assert failed.take_due() == [0]
     assert [*failed] == [1, 2]
     await failed.stop()
+
+
+async def test_a_disk_that_hangs_keeps_no_other_from_its_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disks = [ThreadPoolExecutor(1) for _ in "ab"]
+    nodes = [Node(tmp_path / name) for name in "ab"]
+    logs = [node.open(ORDERS, "orders") for node in nodes]
+    goes_on, synced, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+    disks[0].submit(goes_on.wait)
+    flush = PartitionLog.flush
+
+    def flushes(log: PartitionLog) -> None:
+        flush(log)
+        loop.call_soon_threadsafe(synced.set)
+
+    monkeypatch.setattr(PartitionLog, "flush", flushes)
+    flushing = asyncio.ensure_future(flush_apart(logs, lambda log: disks[logs.index(log)]))
+    await synced.wait()
+    assert not flushing.done()
+    goes_on.set()
+    await flushing
+    for node, disk in zip(nodes, disks, strict=True):
+        node.directories.close()
+        disk.shutdown()

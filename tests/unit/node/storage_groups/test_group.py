@@ -2,6 +2,7 @@ import asyncio
 import shutil
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -62,6 +63,9 @@ class Node:
     def remove(self, log: PartitionLog) -> None:
         self.removed.append(log.topic)
         self.directories.delete(log, 0)
+
+    def threads_of(self, log: PartitionLog) -> Executor:
+        return self.directories.threads_of(log)
 
     def is_removed(self, topic_id: UUID, since: int) -> bool:
         return topic_id in self.deleted
@@ -318,7 +322,7 @@ async def test_a_replica_copies_from_where_the_leaders_log_begins(tmp_path: Path
         batch = encode_batch([Record(value=b"x"), Record(value=b"y")], base_offset=max(offset, 40))
         return 40, bytes(batch)
 
-    await copy_missing([(partition, 43)], fetch, lambda partition: False)
+    await copy_missing([(partition, 43)], fetch, lambda partition: False, node.threads_of)
     assert asked == [0, 0, 40, 42]
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (40, 44)
     assert not partition.log.is_dirty
@@ -333,7 +337,7 @@ async def test_a_replica_copies_from_the_middle_of_a_batch_on(tmp_path: Path) ->
         batches = [bytes(encode_batch([Record(value=b"x")] * 10, base_offset=base)) for base in (40, 50)]
         return 45, b"".join(batches[0 if offset < 50 else 1 :])
 
-    await copy_missing([(partition, 60)], fetch, lambda partition: False)
+    await copy_missing([(partition, 60)], fetch, lambda partition: False, node.threads_of)
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (45, 60)
     node.directories.close()
 
@@ -384,7 +388,9 @@ async def test_a_topic_that_is_deleted_is_copied_no_further(tmp_path: Path) -> N
         node.deleted.add(wanted.topic_id)
         return 0, bytes(encode_batch([Record(value=b"x")], base_offset=offset))
 
-    await copy_missing([(partition, 43)], fetch, lambda one: node.is_removed(one.id.topic_id, one.since))
+    await copy_missing(
+        [(partition, 43)], fetch, lambda one: node.is_removed(one.id.topic_id, one.since), node.threads_of
+    )
     assert partition.end_offset == 0
     node.directories.close()
 

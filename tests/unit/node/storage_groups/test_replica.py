@@ -1,5 +1,6 @@
 """What a node does with its replica of a storage group."""
 
+from concurrent.futures import Executor
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -31,6 +32,9 @@ class Logs:
 
     def remove(self, log: PartitionLog) -> None:
         raise AssertionError("nothing is removed")
+
+    def threads_of(self, log: PartitionLog) -> Executor | None:
+        return None
 
     def is_removed(self, topic_id: UUID, since: int) -> bool:
         return False

@@ -70,9 +70,17 @@ def test_a_request_with_one_batch(version: int, topic: str, records: bytes) -> N
     named = TOPIC_ID if version >= 13 else topic
     frame = memoryview(b"header" + one_batch(topic, records, version))
     for _ in range(2):  # the second time it is known
-        transactional_id, acks, timeout_ms, [(name, [(index, batch)])] = parse_produce(frame, 6, version)
+        transactional_id, acks, timeout_ms, [(name, [(index, batch)])], _ = parse_produce(frame, 6, version)
         assert (transactional_id, acks, timeout_ms, name, index) == (None, 1, 9, named, 7)
         assert bytes(batch or b"") == records
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("transactional_id", [None, "txn"])
+def test_a_batch_says_whether_it_is_of_a_transaction(version: int, transactional_id: str | None) -> None:
+    for records, expected in ((bytes(21) + b"\0\x10", True), (bytes(21) + b"\x10\0", False), (bytes(22), False)):
+        frame = memoryview(one_batch("topic", records, version, transactional_id) + b"\x10" * 9)
+        assert parse_produce(frame[:-9], 0, version).is_transactional is expected
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -27,14 +27,15 @@ PAYMENTS = PartitionId(UUID(int=2), 3)
 class End:
     """A partition whose log ends somewhere."""
 
-    def __init__(self, end_offset: int = 0, latest_epoch: int = -1) -> None:
+    def __init__(self, end_offset: int = 0, latest_epoch: int = -1, *, first_sequence_is_zero: bool = False) -> None:
+        self.first_sequence_is_zero = first_sequence_is_zero
         self.end_offset = end_offset
         self.latest_epoch = latest_epoch
         self.written = Producers()
 
     @property
     def producers(self) -> ProducersAhead:
-        return ProducersAhead(self.written)
+        return ProducersAhead(self.written, first_sequence_is_zero=self.first_sequence_is_zero)
 
     def write(self, entry: Entry) -> None:
         """As the partition's log does when an entry is applied."""
@@ -71,6 +72,18 @@ def taken(proposer: Proposer, now_ms: int = 0) -> list[Entry]:
     proposal = proposer.take(now_ms)
     assert proposal is not None
     return [entry for entry in decode_proposals(bytes(proposal)) if isinstance(entry, Entry)]
+
+
+def test_where_that_is_asked_for_a_partition_that_never_held_a_record_begins_with_sequence_0() -> None:
+    proposer, end = leading(), End(first_sequence_is_zero=True)
+    with pytest.raises(KafkaError) as refused:
+        append(proposer, end, batch_of(1, 9, 3, 0))
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(proposer, end, batch_of(3, 9, 0, 0))
+    assert append(proposer, end, batch_of(1, 9, 3, 0)).first_offset == 3, "the first one is under way"
+    assert append(proposer, end, batch_of(1, 8, 3, 0)).first_offset == 4, "so there are records"
+    assert append(leading(), End(7, 0, first_sequence_is_zero=True), batch_of(1, 9, 3, 0)).first_offset == 7
+    assert append(leading(), End(), batch_of(1, 9, 3, 0)).first_offset == 0, "as Kafka did"
 
 
 def test_batches_of_several_partitions_go_as_one_proposal_with_their_offsets_and_epochs() -> None:

@@ -286,6 +286,10 @@ class ClassicGroup(Group):
     def member_count(self) -> int:
         return len(self.members)
 
+    @property
+    def heard_ms(self) -> dict[str, int]:
+        return {one.member_id: max(one.heard_ms, one.joined_ms) for one in self.members.values()}
+
     def is_subscribed(self, topic: str) -> bool:
         if self.state is GroupState.EMPTY:
             return False
@@ -326,7 +330,7 @@ class ClassicGroup(Group):
             return ErrorCode.ILLEGAL_GENERATION
         if self.state is GroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
-        self.members[request.member_id].touch(agenda.timers, now_ms)
+        self.members[request.member_id].heard(agenda.timers, now_ms)
         return ErrorCode.NONE
 
     def check_deletable(self) -> ErrorCode:

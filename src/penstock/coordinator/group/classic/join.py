@@ -202,7 +202,7 @@ def _join_known(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int)
         _park_changed(table, group, member, join, now_ms)
         rebalance.begin(table, group, cause, now_ms)
     else:
-        member.touch(table.timers, now_ms)
+        member.heard(table.timers, now_ms)
         table.reply(join.token, rebalance.join_answer(group, member))
 
 

@@ -26,6 +26,7 @@ class Member:
         "client_host",
         "client_id",
         "commits_when_asked",
+        "heard_ms",
         "instance_id",
         "is_late",
         "is_new",
@@ -60,6 +61,8 @@ class Member:
         self.sync_token: Token | None = None
         self.joined_ms = -1
         """When the last JoinGroup came that was parked here."""
+        self.heard_ms = -1
+        """When it sent something else last, as far as this coordinator knows."""
         self.is_new = True
         self.is_late = False
         """Whether it was named, as it sends no heartbeats."""
@@ -70,6 +73,11 @@ class Member:
     def on_session_expired(self, fire: Callable[..., None], *of: object) -> None:
         """`fire(*of, now_ms)` is called when no heartbeat came within the session timeout."""
         self.session.fire, self.session.of = fire, of
+
+    def heard(self, timers: Timers, now_ms: int) -> None:
+        """It has sent something: its session begins anew."""
+        self.heard_ms = now_ms
+        self.touch(timers, now_ms)
 
     def touch(self, timers: Timers, now_ms: int) -> None:
         session, deadline_ms = self.session, now_ms + patience_ms(self.session_timeout_ms)

@@ -31,12 +31,12 @@ def sync_group(table: GroupTable, token: Token, request: SyncGroupRequest, now_m
     member = group.members[request.member_id]
     group.unsynced.pop(member.member_id, None)
     if group.state is GroupState.STABLE:
-        member.touch(table.timers, now_ms)
+        member.heard(table.timers, now_ms)
         table.reply(token, _sync_answer(group, member))
         return
     rebalance.answer_sync(table, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
     member.sync_token = token
-    member.touch(table.timers, now_ms)
+    member.heard(table.timers, now_ms)
     if member.member_id == group.leader_id and not _is_stored(table, group):
         _store_assignment(table, group, request, now_ms)
 
@@ -88,7 +88,7 @@ def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> Erro
     if error is not _NONE or group is None:
         return error
     member = group.members[request.member_id]
-    member.touch(table.timers, now_ms)
+    member.heard(table.timers, now_ms)
     member.commits_when_asked = request.commits_when_asked
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING_REBALANCE else _NONE
 

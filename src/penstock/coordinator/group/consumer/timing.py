@@ -30,8 +30,8 @@ from penstock.protocol.requests.own_apis import What
 
 
 def touch(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-    deadline_ms = now_ms + patience_ms(_session_timeout_ms(house, group, member_id))
-    group.touch(house.table.timers, member_id, deadline_ms, partial(_session_passes, house, group, member_id))
+    timeout_ms = patience_ms(_session_timeout_ms(house, group, member_id))
+    group.touch(house.table.timers, member_id, now_ms, timeout_ms, partial(_session_passes, house, group, member_id))
 
 
 def _session_timeout_ms(house: ConsumerTable, group: ConsumerGroup, member_id: str) -> int:

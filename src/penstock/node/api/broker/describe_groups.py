@@ -6,7 +6,7 @@ on the answer has what the client may do with a group, if the request asks for t
 
 from functools import partial
 
-from penstock.node.api.coordinated import coordinated, each_once, with_operations
+from penstock.node.api.coordinated import coordinated, each_once, with_ages, with_operations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_GROUP
 from penstock.node.serving.handler import RequestContext, handles
@@ -36,4 +36,5 @@ def _describe(broker: Broker, api_version: int, group_id: str) -> DescribedGroup
         shard = broker.groups.find(group_id)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code)
-    return shard.machine.describe_group(group_id, api_version)
+    ages_ms = shard.machine.heartbeat_ages_ms(group_id, broker.groups.now_ms())
+    return with_ages(shard.machine.describe_group(group_id, api_version), ages_ms)

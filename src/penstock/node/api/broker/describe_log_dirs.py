@@ -1,6 +1,7 @@
 """DescribeLogDirs 1-5: the log directories of this node, how full they are, and the size of each replica in them.
 
-The log of a storage group is a replica of a partition of `__storage_group`.
+The log of a storage group is a replica of a partition of `__storage_group`. A field of our own says how much others,
+consumers and replicas, have read of a replica since it is here, or since the node started.
 """
 
 import logging
@@ -86,6 +87,7 @@ def _add(
             partition_size=(future or log).size_bytes,
             offset_lag=_lag(log, partition, future),
             is_future_key=future is not None,
+            bytes_read=partition.bytes_read if partition is not None and future is None else 0,
         )
     )
 

@@ -28,7 +28,6 @@ from penstock.node.serving.handler import CloseConnection, RequestContext, handl
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.rules import Within
 from penstock.node.serving.slices import Steps
-from penstock.protocol.batch import TRANSACTIONAL
 from penstock.protocol.errors import ErrorCode, KafkaError, TooManyItemsError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.requests.api import ApiKey
@@ -41,8 +40,6 @@ from penstock.protocol.requests.produce import (
 
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics."""
-ATTRIBUTES_END = 22
-"""The second byte of a batch's attributes."""
 
 WIDE = 200
 """A request of more topics and partitions is appended in slices, and so is one of more bytes than a buffer that is used
@@ -75,7 +72,7 @@ def produce(
         except TooManyItemsError:
             pass
         else:
-            request = _Request(broker, context, asked, _is_transactional(asked))
+            request = _Request(broker, context, asked)
             request.append(request.topics)
             is_waiting = request.unlooked or request.unverified
             return broker.slices.answer(request.rest()) if is_waiting else request.answer()
@@ -86,7 +83,7 @@ def produce(
 def _produce_in_parts(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> Steps[list[bytes] | None]:
-    request = _Request(broker, context, *(yield partial(_parsed, frame, position, context.api_version)))
+    request = _Request(broker, context, (yield partial(parse_produce, frame, position, context.api_version)))
     part: list[tuple[str | UUID, list[tuple[int, memoryview | None]]]] = []
     count = size = 0
     for topic, asked in request.topics:
@@ -102,20 +99,6 @@ def _produce_in_parts(
                 yield None
     request.append(part)
     return (yield from request.rest())
-
-
-def _parsed(frame: memoryview, position: int, version: int) -> tuple[Produced, bool]:
-    request = parse_produce(frame, position, version)
-    return request, _is_transactional(request)
-
-
-def _is_transactional(request: Produced) -> bool:
-    """Whether any batch in it says that it is of a transaction."""
-    for _, asked in request[3]:
-        for _, batch in asked:
-            if batch is not None and len(batch) > ATTRIBUTES_END and batch[ATTRIBUTES_END] & TRANSACTIONAL:
-                return True
-    return False
 
 
 class _Request:
@@ -137,8 +120,8 @@ class _Request:
         "unverified",
     )
 
-    def __init__(self, broker: Broker, context: RequestContext, asked: Produced, is_transactional: bool) -> None:
-        self._transactional_id, self._acks, self._timeout_ms, self.topics = asked
+    def __init__(self, broker: Broker, context: RequestContext, asked: Produced) -> None:
+        self._transactional_id, self._acks, self._timeout_ms, self.topics, is_transactional = asked
         self._broker = broker
         self._context = context
         self._refusal = _refusal(context, self._transactional_id) if is_transactional else None

@@ -6,7 +6,7 @@ What is told is committed. A group with a topic that the client may not describe
 from functools import partial
 
 from penstock.metadata.features import GROUP_VERSION
-from penstock.node.api.coordinated import coordinated, each_once, with_operations
+from penstock.node.api.coordinated import coordinated, each_once, with_ages, with_operations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
@@ -38,7 +38,8 @@ def _describe(broker: Broker, context: RequestContext, group_id: str) -> Describ
         shard = broker.groups.find(group_id)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code)
-    group = shard.machine.describe_consumer_group(group_id)
+    ages_ms = shard.machine.heartbeat_ages_ms(group_id, broker.groups.now_ms())
+    group = with_ages(shard.machine.describe_consumer_group(group_id), ages_ms)
     topics = dict.fromkeys(
         topic.topic_name
         for member in group.members

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from penstock.metadata.features import STREAMS_VERSION
-from penstock.node.api.coordinated import coordinated, each_once, with_operations
+from penstock.node.api.coordinated import coordinated, each_once, with_ages, with_operations
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
@@ -39,7 +39,8 @@ def _describe(broker: Broker, context: RequestContext, group_id: str, *, with_de
         shard = broker.groups.find(group_id)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code)
-    group = shard.machine.describe_streams_group(group_id, with_description=with_description)
+    ages_ms = shard.machine.heartbeat_ages_ms(group_id, broker.groups.now_ms())
+    group = with_ages(shard.machine.describe_streams_group(group_id, with_description=with_description), ages_ms)
     if all(context.allows(DESCRIBE_TOPIC, topic) for topic in dict.fromkeys(_topics(group))):
         return group
     return DescribedGroup(

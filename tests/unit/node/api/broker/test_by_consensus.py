@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -55,6 +56,9 @@ class Logs:
 
     def remove(self, log: PartitionLog) -> None:
         self._directories.delete(log, 0)
+
+    def threads_of(self, log: PartitionLog) -> Executor:
+        return self._directories.threads_of(log)
 
     def is_removed(self, topic_id: UUID, since: int) -> bool:
         return False

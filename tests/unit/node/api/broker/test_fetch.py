@@ -30,6 +30,7 @@ from penstock.node.partitions.partition import Later
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from penstock.protocol.messages.fetch import FetchRequest, PartitionData
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.replication.waits import Waits
@@ -99,6 +100,21 @@ def test_behind_the_first_partition_only_what_fits(node: Node) -> None:
     got = partitions_of(response(node, request((0, 4), (1, 0), max_bytes=2 * BATCH_BYTES)))
     assert offsets(got[0]) == [4, 5]
     assert offsets(got[1]) == [0, 1]
+
+
+def test_what_is_read_of_a_replica_is_counted_and_told(node: Node) -> None:
+    """By consumers here; a long poll that finds nothing, and one that is refused, read nothing."""
+    read(node, request((0, 0), max_bytes=2 * BATCH_BYTES))
+    read(node, request((0, 4)))
+    read(node, request((0, 6)))
+    read(node, request((0, 7)))
+    counted = node.partition().traffic
+    assert (counted.bytes_out, counted.replication_bytes_out) == (3 * BATCH_BYTES, 0)
+    assert (counted.fetches, counted.failed_fetches) == (4, 1)
+    answer = node.ask(DescribeLogDirsRequest(topics=None), 4)
+    assert isinstance(answer, DescribeLogDirsResponse)
+    told = {row.partition_index: row.bytes_read for found in answer.results[0].topics for row in found.partitions}
+    assert told == {0: 3 * BATCH_BYTES, 1: 0, 2: 0}
 
 
 @pytest.mark.parametrize("offset", [-1, 7])
