@@ -15,7 +15,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from penstock.coordinator.effects import Append
-from penstock.coordinator.group.consumer.records import ASSIGNMENT, GROUP, TARGET
+from penstock.coordinator.group.consumer.records import ASSIGNMENT, GROUP, MEMBER, TARGET
 from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
 from penstock.coordinator.group.epochs import EMPTY, STABLE
 from penstock.coordinator.group.group_log import GroupLog
@@ -104,7 +104,7 @@ class Told:
         known = _taken_over(append) if is_converted else self._targets
         self._targets = {place: replaced.get(name, name) for place, name in known.items()}
         decided = _decided(append)
-        assert len(new) == (GROUP in decided), f"a batch with {list(decided)} tells of {new}"
+        assert len(new) == (GROUP in decided or is_converted), f"a batch with {list(decided)} tells of {new}"
         assert all(epoch.epoch == state.epoch for epoch in new), f"epoch {state.epoch} is told as {new}"
         for epoch in told:
             self._check_end(epoch, state)
@@ -178,7 +178,7 @@ def _members(state: ConsumerState | None, classic: GroupMetadataValue | None = N
 
 def _is_converted(append: Append) -> bool:
     keys = {key_version_of(key) for key, _ in append.records}
-    return GROUP_KEY_VERSION in keys and GROUP in keys
+    return GROUP_KEY_VERSION in keys and bool(keys & {GROUP, MEMBER})  # whose topics are not known yet has no epoch
 
 
 def _taken_over(append: Append) -> dict[Place, str]:
