@@ -137,8 +137,7 @@ def _group_for(house: ConsumerTable, draft: Draft[AnyRecord], request: Request) 
     if other is not None:
         if isinstance(other, ClassicGroup) and other.members:
             return upgrade(house, draft, other)
-        for record in other.tombstones() if house.table.image.group(other.kind, group_id) is not None else ():
-            draft.put(record)
+        house.make_room(draft, other, "consumer")
     return house.new_group(group_id)
 
 
