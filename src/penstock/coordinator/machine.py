@@ -247,6 +247,11 @@ class Agenda(Generic[RecordT]):
         for record in left.values():
             self.image.apply(record)
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything was decided that is not committed."""
+        return bool(self._writes)
+
     def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
         """The last record first, with what was there before each."""
         for write in reversed(self._writes.values()):

@@ -106,7 +106,7 @@ class GroupTable(Agenda[AnyRecord]):
     def append_draft(self, draft: Draft[AnyRecord], now_ms: int, *, then: Continuation = nothing, **rest: Any) -> None:
         """As `Agenda.append_draft`; what happens to groups by it is told in it. Offsets stand before them."""
         if draft.records and isinstance(draft.records[-1], KindRecord):
-            all_is_committed = next(self.uncommitted(), None) is None
+            all_is_committed = not self.is_writing
             ended = self.historian.tell(
                 draft, now_ms, all_is_committed=all_is_committed, has_room=_size(draft) <= BATCH_BYTES
             )

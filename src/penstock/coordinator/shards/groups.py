@@ -215,6 +215,12 @@ class GroupShard(PartitionMachine[AnyRecord]):
         self.consumers.heartbeat(token, request, caller, may_describe, now_ms)
         return self._table.take_effects()
 
+    def consumer_goes_on(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int) -> int | None:
+        """In how many milliseconds the member is to come again, if its heartbeat changes nothing, and rests on nothing
+        that is not committed; None for any other.
+        """
+        return self.consumers.goes_on(request, caller, now_ms)
+
     def describe_consumer_group(self, group_id: str) -> ConsumerDescribed:
         """What is committed."""
         return self.consumers.describe(group_id)

@@ -67,6 +67,18 @@ def heartbeat(
     house.write(draft, now_ms, then=then, token=token, answer=partial(when_written, answer))
 
 
+def goes_on(house: ConsumerTable, request: Request, caller: Caller, now_ms: int) -> int | None:
+    """In how many milliseconds the member is to come again, if nothing is to be done but to note that it lives, and all
+    is committed on which that rests: its answer has its id and epoch beside it. None for any other heartbeat.
+    """
+    group = house.find(request.group_id)
+    if group is None or house.table.is_writing or not _goes_on(house, group, request, caller):
+        return None
+    if not timing.prolong(house, group, request.member_id, now_ms):
+        return None
+    return pace.next_heartbeat_ms(house, group, now_ms)
+
+
 def _goes_on(house: ConsumerTable, group: ConsumerGroup, request: Request, caller: Caller) -> bool:
     """Whether nothing is to be done but to note that the member lives: so it is with nearly all heartbeats."""
     state = group.state
