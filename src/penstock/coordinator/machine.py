@@ -328,6 +328,12 @@ class PartitionMachine(ABC, Generic[RecordT]):
         has a value that was written later. DecodeError as `read`.
         """
 
+    def restoring(self, now_ms: int) -> Iterable[None]:
+        """What follows from the records, in steps between which others have their turn. After it comes `loaded`, which does
+        what was not done.
+        """
+        return ()
+
     @abstractmethod
     def loaded(self, now_ms: int) -> list[Effect]:
         """All records are read: the machine serves from now on."""
