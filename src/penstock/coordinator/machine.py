@@ -329,7 +329,7 @@ class PartitionMachine(ABC, Generic[RecordT]):
         """
 
     def restoring(self, now_ms: int) -> Iterable[None]:
-        """What follows from the records, in steps between which others have their turn. After it comes `loaded`, which does
+        """What follows from the records, in steps between which others have their turn. `loaded` comes after it, and does
         what was not done.
         """
         return ()
