@@ -329,9 +329,7 @@ class PartitionMachine(ABC, Generic[RecordT]):
         """
 
     def restoring(self, now_ms: int) -> Iterable[None]:
-        """What follows from the records, in steps between which others have their turn. `loaded` comes after it, and does
-        what was not done.
-        """
+        """Steps of what follows from the records; others have their turn between them. `loaded` does the rest."""
         return ()
 
     @abstractmethod
