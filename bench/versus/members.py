@@ -24,7 +24,7 @@ from penstock.protocol.requests.framing import api_of_request, decode_response, 
 from penstock.testing.quorum_view import wait_until
 
 VERSION = 1
-LIMIT_S = 120.0
+LIMIT_S, SETTLES_S = 120.0, 15.0
 Place = tuple[UUID, int]
 TRY_AGAIN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
@@ -145,7 +145,7 @@ def life(
     address: str, pid: int, topic: str, group: str, members: int, partitions: int, still_s: float
 ) -> Sequence[float]:
     """Seconds from the first join until all is stable, when one more comes, and when it goes; then the percent of a
-    processor that the broker uses for `still_s` of heartbeats.
+    processor that the broker uses for `still_s` of heartbeats at rest.
     """
     return asyncio.run(_life(address, pid, topic, group, members, partitions, still_s))
 
@@ -167,6 +167,7 @@ async def _life(
     formed = await timed(all_join)
     more = await timed(group.add)
     less = await timed(group.members[-1].leave)
+    await asyncio.sleep(SETTLES_S)  # members come more often after an assignment
     before, begun = cpu_of(pid), time.perf_counter()
     await asyncio.sleep(still_s)
     used = (cpu_of(pid) - before).total / (time.perf_counter() - begun)

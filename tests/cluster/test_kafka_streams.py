@@ -80,7 +80,6 @@ def test_each_word_is_counted_once_though_an_instance_is_killed(tmp_path: Path) 
     with Cluster(config=CONFIG) as cluster, ExitStack() as stack:
         servers = cluster.bootstrap_servers
         at = ("--bootstrap-server", servers)
-        penstock("features", "upgrade", "--feature", "streams.version=1", *at)
         topics = [NewTopic(name, 4, 1) for name in ("lines", "counts")]
         administrator = AdminClient({"bootstrap.servers": servers})
         for made in administrator.create_topics(topics).values():

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from tests.wire.raw_client import RawClient
 from tests.wire.share_requests import NOT_YET
 from tests.wire.test_cli import ask, consume, create, penstock
@@ -29,14 +28,6 @@ from penstock.protocol.messages.streams_group_topology_description_update import
 
 MEMBER = "member-of-the-test"
 KINDS = ("--consumer", "--share", "--streams", "--share --streams", "--protocol consumer", "--group-type streams")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _with_streams_groups(bootstrap: str) -> Iterator[None]:
-    at = ("--bootstrap-server", bootstrap)
-    penstock("features", "upgrade", "--feature", "streams.version=1", *at)
-    yield
-    penstock("features", "downgrade", "--feature", "streams.version=0", *at)
 
 
 def topology(group: str, topic: str) -> Topology:

@@ -247,6 +247,11 @@ class Agenda(Generic[RecordT]):
         for record in left.values():
             self.image.apply(record)
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything was decided that is not committed."""
+        return bool(self._writes)
+
     def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
         """The last record first, with what was there before each."""
         for write in reversed(self._writes.values()):
@@ -322,6 +327,10 @@ class PartitionMachine(ABC, Generic[RecordT]):
         """Called while loading, after `read`, for what is in a transaction that has not ended. `is_overtaken`: the key
         has a value that was written later. DecodeError as `read`.
         """
+
+    def restoring(self, now_ms: int) -> Iterable[None]:
+        """Steps of what follows from the records; others have their turn between them. `loaded` does the rest."""
+        return ()
 
     @abstractmethod
     def loaded(self, now_ms: int) -> list[Effect]:

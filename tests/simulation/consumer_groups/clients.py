@@ -95,6 +95,12 @@ class Client:
 
         self.world.after(self.random.choice((1_000, 4_000, 12_000)), go_on)
 
+    def reconnect(self) -> None:
+        """As after any connection that ended, it says all again. Nothing else heals a member that gave up waiting for a
+        heartbeat which arrived after the next one, and got something by it: neither side knows that it has not heard.
+        """
+        self.is_full = True
+
     # -- heartbeats ---------------------------------------------------------------------------------------------------
 
     def _beat(self, run: int) -> None:

@@ -31,6 +31,10 @@ class OwnClient(Client):
         self.die()
         self.world.ask(request, lambda _: None, may_be_late=True)
 
+    def reconnect(self) -> None:
+        if self.is_running:
+            self.machine.unanswered()
+
     def _beat(self, run: int) -> None:
         if run != self.run or not self.is_running:
             return

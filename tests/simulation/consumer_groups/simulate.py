@@ -5,7 +5,7 @@ from functools import partial
 from tests.simulation.consumer_groups.classic_clients import ClassicClient
 from tests.simulation.consumer_groups.clients import Client
 from tests.simulation.consumer_groups.own_clients import OwnClient
-from tests.simulation.consumer_groups.world import World
+from tests.simulation.consumer_groups.world import LATE_MS, World
 
 HEALS_IN_MS = 60_000
 
@@ -44,6 +44,9 @@ def _run(world: World, clients: list[Client]) -> World:
     for client in clients:
         if not client.is_running and world.random.random() < 0.7:
             _start(client)
+    world.run(2 * LATE_MS)
+    for client in clients:
+        client.reconnect()
     world.run(HEALS_IN_MS)
     world.check_healed()
     return world

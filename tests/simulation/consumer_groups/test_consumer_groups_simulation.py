@@ -28,6 +28,10 @@ def test_an_assignment_that_was_taken_back_is_followed_no_more() -> None:
     simulate(34)
 
 
+def test_a_target_that_was_taken_back_is_not_what_a_member_had() -> None:
+    simulate_both(481)
+
+
 @pytest.mark.soak
 def test_so_it_is_from_many_seeds() -> None:
     for seed in range(SEEDS, MORE_SEEDS):

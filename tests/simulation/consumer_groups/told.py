@@ -15,7 +15,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from penstock.coordinator.effects import Append
-from penstock.coordinator.group.consumer.records import ASSIGNMENT, GROUP, TARGET
+from penstock.coordinator.group.consumer.records import ASSIGNMENT, GROUP, MEMBER, TARGET
 from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
 from penstock.coordinator.group.epochs import EMPTY, STABLE
 from penstock.coordinator.group.group_log import GroupLog
@@ -64,7 +64,7 @@ class Told:
         new = [epoch for epoch in told if epoch.number > len(self.epochs)]
         self.epochs += [(epoch.number, epoch.epoch) for epoch in new]
         assert [number for number, _ in self.epochs] == [*range(1, len(self.epochs) + 1)]
-        is_converted = _is_converted(append)
+        is_converted = _is_converted(append, had_members=bool(self._members))
         for epoch in new:
             converted = [one for one in epoch.changes if one.what == What.CONVERTED]
             assert converted == epoch.changes[: int(is_converted)], f"{epoch} is told where it is {is_converted=}"
@@ -104,7 +104,7 @@ class Told:
         known = _taken_over(append) if is_converted else self._targets
         self._targets = {place: replaced.get(name, name) for place, name in known.items()}
         decided = _decided(append)
-        assert len(new) == (GROUP in decided), f"a batch with {list(decided)} tells of {new}"
+        assert len(new) == (GROUP in decided or is_converted), f"a batch with {list(decided)} tells of {new}"
         assert all(epoch.epoch == state.epoch for epoch in new), f"epoch {state.epoch} is told as {new}"
         for epoch in told:
             self._check_end(epoch, state)
@@ -176,9 +176,10 @@ def _members(state: ConsumerState | None, classic: GroupMetadataValue | None = N
     return {name: member.instance_id for name, member in state.members.items()}
 
 
-def _is_converted(append: Append) -> bool:
+def _is_converted(append: Append, *, had_members: bool) -> bool:
+    """Whose topics are not known yet has no epoch of its own in the batch; an empty group's end is not told with it."""
     keys = {key_version_of(key) for key, _ in append.records}
-    return GROUP_KEY_VERSION in keys and GROUP in keys
+    return GROUP_KEY_VERSION in keys and (GROUP in keys or (MEMBER in keys and had_members))
 
 
 def _taken_over(append: Append) -> dict[Place, str]:

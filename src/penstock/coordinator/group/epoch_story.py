@@ -127,6 +127,9 @@ class EpochStory(Story):
             self._assigned(log, state, assignment[""][1], currents, now_ms)
         return self._came_to(log, state, currents, now_ms)
 
+    def taken_back(self, group_id: str) -> None:
+        self._loose.pop(group_id, None)
+
     def were_members(self, written: Written) -> dict[str, str | None]:
         members = self._changes(written)[1]
         gone = {name: before for name, (before, after) in members.items() if after is None}

@@ -41,6 +41,10 @@ class Story(ABC):
         """How long an epoch took that has ended with this batch, in milliseconds."""
 
     @abstractmethod
+    def taken_back(self, group_id: str) -> None:
+        """A batch of which it was told has failed, and all that were decided after it."""
+
+    @abstractmethod
     def awaited(self, group: Group, now_ms: int) -> list[Awaited]: ...
 
     @abstractmethod
@@ -102,6 +106,13 @@ class Historian:
         for kind, took_ms in ended:
             count, total_ms = self.rebalances.get(kind, (0, 0))
             self.rebalances[kind] = count + 1, total_ms + took_ms
+
+    def taken_back(self, draft: Draft[AnyRecord]) -> None:
+        """It has failed."""
+        told = {(record.kind, record.group_id): None for record in draft.records if isinstance(record, KindRecord)}
+        for kind, group_id in told:
+            if kind in self._stories:
+                self._stories[kind].taken_back(group_id)
 
     def _tell_of(self, group_id: str, written: Written, now_ms: int, ended: Ended) -> GroupLog:
         log = self._log(group_id)

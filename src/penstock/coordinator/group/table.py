@@ -106,17 +106,18 @@ class GroupTable(Agenda[AnyRecord]):
     def append_draft(self, draft: Draft[AnyRecord], now_ms: int, *, then: Continuation = nothing, **rest: Any) -> None:
         """As `Agenda.append_draft`; what happens to groups by it is told in it. Offsets stand before them."""
         if draft.records and isinstance(draft.records[-1], KindRecord):
-            all_is_committed = next(self.uncommitted(), None) is None
+            all_is_committed = not self.is_writing
             ended = self.historian.tell(
                 draft, now_ms, all_is_committed=all_is_committed, has_room=_size(draft) <= BATCH_BYTES
             )
-            if ended:
-                then = partial(self._counted, ended, then)
+            then = partial(self._told, draft, ended, then)
         super().append_draft(draft, now_ms, then=then, **rest)
 
-    def _counted(self, ended: Ended, then: Continuation, error: ErrorCode, now_ms: int) -> None:
+    def _told(self, draft: Draft[AnyRecord], ended: Ended, then: Continuation, error: ErrorCode, now_ms: int) -> None:
         if error is ErrorCode.NONE:
             self.historian.count(ended)
+        else:
+            self.historian.taken_back(draft)
         then(error, now_ms)
 
     def describe_history(self, group_id: str, now_ms: int) -> DescribedHistory:

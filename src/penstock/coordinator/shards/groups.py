@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 KINDLESS_OR_CLASSIC: Final = (0, 1, 2, HISTORY_KEY_VERSION)
 """Versions of keys: committed offsets, groups of the classic protocol, and what happened in groups of all kinds."""
 
+RESTORED_AT_ONCE: Final = 200
+"""Groups and members that are put to work after a load: some milliseconds."""
 GROUPS_AT_ONCE: Final = 200
 """Whose positions are looked up before others have their turn; or fewer, as soon as they have so many offsets:"""
 OFFSETS_AT_ONCE: Final = 1_000
@@ -130,10 +132,21 @@ class GroupShard(PartitionMachine[AnyRecord]):
             if is_overtaken:
                 pending.overtake(record)
 
+    def restoring(self, now_ms: int) -> Iterator[None]:
+        self._table.image.all_is_committed()
+        done = 0
+        for group_id in self._table.image.group_ids():
+            self._table.restore_group(group_id, now_ms)
+            done += 1 + self.member_count(group_id)
+            if done >= RESTORED_AT_ONCE:
+                done = 0
+                yield
+
     def loaded(self, now_ms: int) -> list[Effect]:
         self._table.image.all_is_committed()
         for group_id in self._table.image.group_ids():
-            self._table.restore_group(group_id, now_ms)
+            if group_id not in self._table.groups:
+                self._table.restore_group(group_id, now_ms)
         self._table.forget_histories(now_ms)
         removal.schedule_expiry(self._table, now_ms)
         return self._table.take_effects()
@@ -220,6 +233,12 @@ class GroupShard(PartitionMachine[AnyRecord]):
         """Answered with a ConsumerGroupHeartbeatResponse. `may_describe`: whether the client may know of a topic."""
         self.consumers.heartbeat(token, request, caller, may_describe, now_ms)
         return self._table.take_effects()
+
+    def consumer_goes_on(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int) -> int | None:
+        """In how many milliseconds the member is to come again, if its heartbeat changes nothing, and rests on nothing
+        that is not committed; None for any other.
+        """
+        return self.consumers.goes_on(request, caller, now_ms)
 
     def describe_consumer_group(self, group_id: str) -> ConsumerDescribed:
         """What is committed."""

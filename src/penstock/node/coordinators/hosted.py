@@ -153,6 +153,10 @@ class Hosted(Generic[MachineT]):
             moved = asyncio.Event()
             partition.committed.waits.add(self._end, moved.set)
             await moved.wait()
+        for _ in self.machine.restoring(self._now_ms()):
+            await asyncio.sleep(0)
+            if self.is_over:
+                return
         if self.is_over:
             return
         self.is_serving = True

@@ -29,6 +29,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
+from functools import cache
 from types import GeneratorType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -134,14 +135,20 @@ def later(module: str, *, in_slices: bool = False) -> Callable[..., Any]:
     `in_slices`: a generator, of long answers, of which a thread makes bytes.
     """
 
+    @cache
+    def loaded() -> Callable[[Any, RequestContext, Any], Any]:
+        found: Callable[[Any, RequestContext, Any], Any]
+        found = getattr(importlib.import_module(module), module.rpartition(".")[2])
+        return found
+
     def steps(node: Any, context: RequestContext, request: Any) -> Steps[Any]:
-        found = getattr(importlib.import_module(module), module.rpartition(".")[2])(node, context, request)
+        found = loaded()(node, context, request)
         if type(found) is GeneratorType:
             return (yield from found)
         return (yield found) if isinstance(found, Awaitable) else found
 
     def answer(node: Any, context: RequestContext, request: Any) -> Any:
-        found = getattr(importlib.import_module(module), module.rpartition(".")[2])(node, context, request)
+        found = loaded()(node, context, request)
         return node.slices.answer(found) if type(found) is GeneratorType else found
 
     function = steps if in_slices else answer

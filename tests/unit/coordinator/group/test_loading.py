@@ -51,3 +51,17 @@ def test_an_empty_group_keeps_its_type() -> None:
     shard.loaded(0)
     (group,) = shard.classic_groups()
     assert (group.protocol_type, group.state) == ("consumer", GroupState.EMPTY)
+
+
+def test_many_groups_are_put_to_work_some_at_a_time() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
+    for number in range(1_000):
+        value = GroupMetadataValue(protocol_type="consumer", generation=1, members=[member("a"), member("b")])
+        shard.read(*GroupRecord(f"group-{number}", value).encode())
+    counts = [len(list(shard.classic_groups())) for _ in shard.restoring(0)]
+    steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
+    assert len(steps) > 10
+    assert max(steps) <= 100
+    shard.loaded(0)
+    assert len(list(shard.classic_groups())) == 1_000
+    assert shard.next_deadline_ms() == patience_ms(10_000)

@@ -30,7 +30,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.may_describe: Callable[[str], bool] = lambda topic: False
-        self.machine = SimpleNamespace(consumer_heartbeat=None)
+        self.machine = SimpleNamespace(consumer_heartbeat=None, consumer_goes_on=lambda *_: None)
 
     def ask(self, _: Any, request: Any, caller: Any, may_describe: Callable[[str], bool]) -> Any:
         self.may_describe = may_describe
@@ -44,7 +44,7 @@ def test_a_topic_that_an_expression_matches_is_left_out_and_not_refused(
     authorizer = StandardAuthorizer(
         ClusterImage(), rules, Audit(rules, lambda: 0.0, lambda *_: None, watches=watches), (), lambda: True
     )
-    groups = SimpleNamespace(find=lambda _: asked, departures=())
+    groups = SimpleNamespace(find=lambda _: asked, departures=(), now_ms=lambda: 0)
     broker = SimpleNamespace(image=SimpleNamespace(features={GROUP_VERSION: 1}), groups=groups)
     context = RequestContext(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, 1, "c", ADA, authorizer)
     request = ConsumerGroupHeartbeatRequest(group_id="readers", subscribed_topic_regex=".*")

@@ -68,6 +68,9 @@ class ClassicStory(Story):
     def seal(self, log: GroupLog) -> None:
         """It is told with the record by which the group itself is handed over."""
 
+    def taken_back(self, group_id: str) -> None:
+        """What is told next is read from the records."""
+
     def were_members(self, written: Written) -> dict[str, str | None]:
         before = written[0][1]
         is_gone = written[-1][0].value is None and before is not None

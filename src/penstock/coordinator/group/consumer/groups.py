@@ -58,6 +58,9 @@ class ConsumerGroups:
     ) -> None:
         heartbeat.heartbeat(self._house, token, request, caller, may_describe, now_ms)
 
+    def goes_on(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int) -> int | None:
+        return heartbeat.goes_on(self._house, request, caller, now_ms)
+
     def join(self, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> bool:
         """Whether the group is one of these, and has members: an empty one becomes classic again."""
         group = self._with_members(request.group_id)

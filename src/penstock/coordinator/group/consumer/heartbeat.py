@@ -16,9 +16,9 @@ answer goes out when that is committed, or, where nothing changes, when all that
 from functools import partial
 
 from penstock.coordinator.effects import Token
-from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Caller
-from penstock.coordinator.group.consumer import leaving, pace, reconcile, resolving, taking_part, timing
+from penstock.coordinator.group.consumer import fencing, leaving, pace, reconcile, resolving, taking_part, timing
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.requests import check_request, refused, said_by, when_written
 from penstock.coordinator.group.consumer.resolving import MayDescribe
@@ -65,6 +65,18 @@ def heartbeat(
         return
     then = partial(timing.wrote, house, group)
     house.write(draft, now_ms, then=then, token=token, answer=partial(when_written, answer))
+
+
+def goes_on(house: ConsumerTable, request: Request, caller: Caller, now_ms: int) -> int | None:
+    """In how many milliseconds the member is to come again, if nothing is to be done but to note that it lives, and all
+    is committed on which that rests: its answer has its id and epoch beside it. None for any other heartbeat.
+    """
+    group = house.find(request.group_id)
+    if group is None or house.table.is_writing or not _goes_on(house, group, request, caller):
+        return None
+    if not timing.prolong(house, group, request.member_id, now_ms):
+        return None
+    return pace.next_heartbeat_ms(house, group, now_ms)
 
 
 def _goes_on(house: ConsumerTable, group: ConsumerGroup, request: Request, caller: Caller) -> bool:
@@ -136,10 +148,19 @@ def _group_for(house: ConsumerTable, draft: Draft[AnyRecord], request: Request) 
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
     if other is not None:
         if isinstance(other, ClassicGroup) and other.members:
-            return upgrade(house, draft, other)
-        for record in other.tombstones() if house.table.image.group(other.kind, group_id) is not None else ():
-            draft.put(record)
+            return _upgraded(house, draft, other, request)
+        house.make_room(draft, other, "consumer")
     return house.new_group(group_id)
+
+
+def _upgraded(house: ConsumerTable, draft: Draft[AnyRecord], classic: ClassicGroup, request: Request) -> ConsumerGroup:
+    """Where members were joining, what they have is no assignment of them all. Whoever joins opens an epoch, and so the
+    targets are worked out; who takes the place of a static member does not.
+    """
+    group = upgrade(house, draft, classic)
+    if classic.state is not GroupState.STABLE and request.instance_id in group.state.static_ids:
+        fencing.next_epoch(house, draft, group)
+    return group
 
 
 def _admitted(draft: Draft[AnyRecord], group: ConsumerGroup, member_id: str, request: Request) -> Current:

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from penstock.coordinator.effects import Token
+from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.consumer.topics import Topics
+from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.settings import Bounded
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.coordinator.machine import Answer, Continuation, Draft, nothing
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 class KindTable:
@@ -39,6 +41,18 @@ class KindTable:
     def _limit(self, group_id: str, key: str, limit: Bounded) -> int:
         configs = self.topics.configs_of(group_id)
         return limit.of(configs.get(key)) if configs else limit.default
+
+    # -- other kinds --------------------------------------------------------------------------------------------------
+
+    def make_room(self, draft: Draft[AnyRecord], other: Group, kind: str) -> None:
+        """For a group of this kind, where one of another kind is: it goes if it is empty, and its offsets stay. Raises
+        KafkaError(GROUP_ID_NOT_FOUND).
+        """
+        is_empty = not other.members if isinstance(other, ClassicGroup) else other.may_expire
+        if not is_empty:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {other.group_id} is no {kind} group")
+        for record in other.tombstones() if self.table.image.group(other.kind, other.group_id) is not None else ():
+            draft.put(record)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

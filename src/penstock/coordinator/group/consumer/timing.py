@@ -34,6 +34,10 @@ def touch(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: in
     group.touch(house.table.timers, member_id, now_ms, timeout_ms, partial(_session_passes, house, group, member_id))
 
 
+def prolong(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> bool:
+    return group.prolong(member_id, now_ms + patience_ms(_session_timeout_ms(house, group, member_id)))
+
+
 def _session_timeout_ms(house: ConsumerTable, group: ConsumerGroup, member_id: str) -> int:
     """A classic member says it itself."""
     member = group.state.members.get(member_id)

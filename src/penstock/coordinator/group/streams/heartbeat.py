@@ -16,7 +16,6 @@ now on. The answer goes out when that is committed, or, where nothing changes, w
 from functools import partial
 
 from penstock.coordinator.effects import Token
-from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.epochs import JOINS, LEAVES_FOR_NOW
 from penstock.coordinator.group.parts import ONE
@@ -222,10 +221,7 @@ def _group_for(house: StreamsTable, draft: Draft[AnyRecord], request: Request) -
     if request.member_epoch != JOINS:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no streams group {group_id}")
     if other is not None:
-        if not other.may_expire or (isinstance(other, ClassicGroup) and other.members):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} is no streams group")
-        for record in other.tombstones() if house.table.image.group(other.kind, group_id) is not None else ():
-            draft.put(record)
+        house.make_room(draft, other, "streams")
     return house.new_group(group_id)
 
 

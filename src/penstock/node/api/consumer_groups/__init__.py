@@ -88,6 +88,7 @@ HANDLERS: Final = {
                 Whole(DESCRIBE_TOPIC, _named_topics, words="for each topic that it names"),
                 Within(DESCRIBE_TOPIC, "for each that its expression matches, or that is not read"),
             ),
+            repeats=True,
             feature=GROUP_VERSION,
         ),
         Handler(

@@ -14,7 +14,7 @@ from tests.unit.coordinator.group.consumer.both import (
     synced,
 )
 
-from penstock.coordinator.group.settings import MigrationPolicy
+from penstock.coordinator.group.settings import Bounded, MigrationPolicy
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -174,6 +174,15 @@ def test_a_member_that_has_a_new_target_is_called_back_by_both() -> None:
     bench.join("m2", "a")
     assert bench.classic_beat(one, 3) == ErrorCode.REBALANCE_IN_PROGRESS
     assert bench.classic_sync(one, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_while_the_next_assignment_waits_members_go_on_with_what_they_have() -> None:
+    bench, one = with_one()
+    bench.shard.consumers._house.settings = SETTINGS.consumer.replace(assignment_interval=Bounded(60_000, 0, 60_000))
+    bench.join("m2", "a")
+    assert bench.described().group_state == "Assigning"
+    assert bench.classic_beat(one, 3) == ErrorCode.NONE
+    assert synced(bench.classic_sync(one, 3)) == {"a": [1]}
 
 
 def test_an_assignment_waits_for_all_that_it_rests_on() -> None:

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.unit.coordinator.group.consumer.bench import AT_ONCE, GROUP, Bench, two
+from tests.unit.coordinator.group.consumer.bench import AT_ONCE, CALLER, GROUP, SESSION_MS, Bench, two
 
 from penstock.coordinator.group.consumer import resolving
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,26 @@ def test_what_many_expressions_match_is_written_some_at_a_time(monkeypatch: pyte
     assert (bench.group.state.topics, bench.group.state.reads("a")) == ([], False)
     bench.fail()
     assert (bench.group.state.topics, bench.group.state.reads("a")) == (["a", "b"], True)
+
+
+def test_a_member_that_goes_on_is_told_at_once_when_nothing_is_under_way() -> None:
+    bench = Bench(AT_ONCE, a=2)
+    bench.join("m1", "a")
+    bench.advance(20_000)
+
+    def goes_on(epoch: int, **fields: Any) -> int | None:
+        request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=epoch).replace(**fields)
+        return bench.shard.consumer_goes_on(request, CALLER, bench.now_ms)
+
+    assert goes_on(2) == 5_000
+    for other in (goes_on(1), goes_on(3), goes_on(2, subscribed_topic_names=["a"]), goes_on(2, member_id="m2")):
+        assert other is None
+    bench.advance(SESSION_MS - 1)
+    assert goes_on(2) == 5_000
+    bench.advance(SESSION_MS - 1)
+    assert list(bench.group.state.members) == ["m1"], "it lives by that"
+    bench.holds = True
+    bench.join("m2", "a", group_id="other")
+    assert goes_on(2) is None, "what it rests on may be lost"
+    bench.commit()
+    assert goes_on(2) == 5_000

@@ -88,6 +88,17 @@ def test_parked_joins_and_syncs_are_told_to_join_again() -> None:
     assert bench.group.state.current(follower).epoch == generation
 
 
+def test_what_nobody_has_yet_is_given_out_though_only_a_static_member_changes_its_protocol() -> None:
+    bench = Both(a=2)
+    bench.classic_join("", "a", group_instance_id="i1")
+    bench.newcomer("a")
+    bench.advance(1)
+    bench.join("m1", "a", instance_id="i1")
+    assert len(bench.group.state.members) == 2
+    targets = bench.group.state.targets
+    assert sum(len(indexes) for target in targets.values() for indexes in target.values()) == 2
+
+
 def test_a_group_that_has_never_settled_goes_up_too() -> None:
     bench = Both(SETTINGS.replace(initial_rebalance_delay_ms=3_000), a=2)
     one = bench.newcomer("a")

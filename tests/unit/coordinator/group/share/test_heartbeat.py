@@ -7,6 +7,7 @@ from tests.unit.coordinator.group.share.bench import AT_ONCE, CALLER, GROUP, SES
 
 from penstock.coordinator.group.settings import GroupSettings, ShareSettings
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 
@@ -244,6 +245,11 @@ def test_groups_of_other_kinds_stay_what_they_are() -> None:
     request = JoinGroupRequest(group_id=GROUP, session_timeout_ms=10_000, protocol_type="consumer")
     bench.take(bench.shard.join("j", request, CALLER, bench.now_ms))
     assert bench.replies["j"].error_code
+    consumer = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP, member_id="c", rebalance_timeout_ms=1, topic_partitions=[], subscribed_topic_names=["a"]
+    )
+    bench.take(bench.shard.consumer_heartbeat("h", consumer, CALLER, lambda _: True, bench.now_ms))
+    assert bench.replies["h"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
     bench.advance(100 * 24 * 3_600_000)
     assert bench.group.state.partitions.initialized, "a share group does not go by itself"
 

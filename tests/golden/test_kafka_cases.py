@@ -1,0 +1,61 @@
+"""Each case of Kafka 4.4's tests of groups has its row here: which of our tests holds the same, or why none is needed.
+
+`kafka_cases/names` has the names of Kafka's cases, a file for each of its classes. In the table of a class a line that
+is not indented says where: a file below `tests`, with a test, or a row of its table in brackets, or a reason after a
+dash. The names below it are the cases that are held there.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TESTS: Final = Path(__file__).parents[1]
+TABLES: Final = Path(__file__).parent / "kafka_cases"
+CLASSES: Final = sorted(path.stem for path in (TABLES / "names").glob("*.txt"))
+
+
+def table(name: str) -> list[tuple[str, list[str]]]:
+    """Places, or reasons, with the cases of each."""
+    found: list[tuple[str, list[str]]] = []
+    for line in (TABLES / f"{name}.txt").read_text().splitlines():
+        if line.startswith(" "):
+            found[-1][1].extend(line.split())
+        elif line:
+            found.append((line, []))
+    return found
+
+
+@cache
+def text(path: str) -> str:
+    return (TESTS / path).read_text()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_case_has_a_row(name: str) -> None:
+    cases = [case for _, cases in table(name) for case in cases]
+    known = (TABLES / "names" / f"{name}.txt").read_text().split()
+    assert set(known) - set(cases) == set(), "without a row"
+    assert set(cases) - set(known) == set(), "no case of Kafka's"
+    assert len(cases) == len(set(cases)), "more rows than one"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_row_leads_to_a_test(name: str) -> None:
+    for place, cases in table(name):
+        assert cases, place
+        if place.startswith("- "):
+            continue
+        path, _, test = place.partition("::")
+        match = re.fullmatch(r"(\w+)(?:\[(.+)])?", test)
+        assert match is not None or not test, place
+        if match is None:
+            assert text(path), place
+        elif match[1].startswith("test_"):
+            assert f"def {match[1]}(" in text(path), place
+            assert match[2] is None or f'"{match[2]}":' in text(path), place
+        else:  # a table, whose rows have Kafka's names
+            assert f"{match[1]}: " in text(path), place
+            assert all(f'"{case}":' in text(path) for case in ([match[2]] if match[2] else cases)), place
