@@ -31,7 +31,8 @@ from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 def command(session: NodeSession) -> None:
     """Look at the metadata quorum, and change who votes in it.
 
-    Where to reach the cluster, and as whom, may be said before the subcommand, as for kafka-metadata-quorum.sh, or behind it.
+    Where to reach the cluster, and as whom, may be said before the subcommand, as for kafka-metadata-quorum.sh,
+    or behind it.
     """
     click.get_current_context().obj = session
 

@@ -23,7 +23,8 @@ PRODUCERS: Final = ["PRODUCER-ID", "EPOCH", "COORDINATOR-EPOCH", "LAST-SEQUENCE"
 def command(session: NodeSession) -> None:
     """Look at transactions and their producers; find and end those that hang.
 
-    Where to reach the cluster, and as whom, may be said before the subcommand, as for kafka-transactions.sh, or behind it.
+    Where to reach the cluster, and as whom, may be said before the subcommand, as for kafka-transactions.sh,
+    or behind it.
     """
     click.get_current_context().obj = session
 

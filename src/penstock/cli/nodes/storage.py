@@ -95,7 +95,7 @@ def format_command(
         raise click.UsageError(f"only one of {VOTER_OPTIONS} can be: they are three answers to one question")
     if not CLUSTER_ID.fullmatch(cluster_id):
         raise click.UsageError(
-            f"--cluster-id {cluster_id!r}: letters, digits and _.+/=:- are taken, such as penstock storage random-uuid prints"
+            f"--cluster-id {cluster_id!r}: it may have letters, digits and _.+/=:- (storage random-uuid draws one)"
         )
     config = _load(file)
     if is_standalone or initial_controllers is not None:

@@ -85,6 +85,11 @@ class NodeSession(Value):
     command_config: Path | None = COMMAND_CONFIG
 
     @property
+    def are_given(self) -> bool:
+        """Whether the command's own options say where the cluster is."""
+        return self.bootstrap_server is not None or self.bootstrap_controller is not None
+
+    @property
     def of_controllers(self) -> bool:
         return self._servers.bootstrap_controller is not None
 
@@ -99,11 +104,10 @@ class NodeSession(Value):
 
     @property
     def _servers(self) -> "NodeSession":
-        are_given = self.bootstrap_server is not None or self.bootstrap_controller is not None
-        return self if are_given else self._outer
+        return self if self.are_given else self._outer
 
     def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS, with_file: bool = True) -> Result:
-        """Connect, work, disconnect; give up after `patience_ms`. `with_file`: as the client that the file describes."""
+        """Connect, as the file says unless not `with_file`, work, disconnect; give up after `patience_ms`."""
         named = self._servers
         properties = read_properties(self.file if with_file else None)
         of_file = properties.get(SERVERS) or DEFAULT_BOOTSTRAP_SERVER
