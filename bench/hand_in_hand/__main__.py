@@ -16,7 +16,7 @@ from bench.hand_in_hand.changing_hands import RELEASES, change_hands, mix
 from bench.hand_in_hand.compaction import compare_compaction
 from bench.hand_in_hand.java_clients import hand_over_under_java_clients
 from bench.hand_in_hand.java_workers import run_java_workers
-from bench.hand_in_hand.kafkas_tools import try_kafkas_tools, work_on_consensus_topic
+from bench.hand_in_hand.kafkas_tools import come_as_users, try_kafkas_tools, work_on_consensus_topic
 from bench.hand_in_hand.node import HandError
 from bench.measure import asked
 from bench.process import CommandError
@@ -33,6 +33,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "compaction": compare_compaction,
     "changelogs": rebuild_from_changelogs,
     "tools": try_kafkas_tools,
+    "secured": come_as_users,
     "connect": run_java_workers,
     "consensus": work_on_consensus_topic,
     "hand-over": hand_over_under_java_clients,

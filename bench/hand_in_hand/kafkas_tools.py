@@ -127,6 +127,14 @@ def try_kafkas_tools(folder: Path, say: Say) -> None:
         tools.do("another one is elected, with loss")
 
 
+def come_as_users(folder: Path, say: Say) -> None:
+    with Cluster(nodes=3, process=True, secure=True) as cluster:
+        for user in ("admin", "app"):
+            lines = (f"{key}={text}".replace("\n", "\\n") for key, text in cluster.client_properties(user).items())
+            (folder / user).write_text("\n".join(lines))
+        Tools(cluster, say, "kafka-all-tools", Path(__file__).with_name("secured.steps"), folder=folder).do("rights")
+
+
 def _compare_words(tools: Tools) -> None:
     """Without a cluster the words are those of `penstock`."""
     levels = ["--feature", "eligible.leader.replicas.version=1", "--feature", "transaction.version=2"]

@@ -173,3 +173,13 @@ def test_other_clients_see_rules_and_feel_them(node: Cluster) -> None:
     with pytest.raises(KafkaException, match="kafka-cluster"):
         refused.result(30)
     assert rules(node, "--topic", "secrets", "--resource-pattern-type", "match") == []
+
+
+def test_topics_are_described_to_who_has_no_right_on_the_cluster() -> None:
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
+    with Cluster(config=settings) as node:
+        where = ("--bootstrap-server", node.bootstrap_servers)
+        assert CliRunner().invoke(main, ["topics", "--create", "--topic", "flights", *where]).exit_code == 0
+        penstock(node, "--add", "--cluster", "--deny-principal", "User:ANONYMOUS", "--operation", "describe")
+        described = CliRunner().invoke(main, ["topics", "--describe", "--topic", "flights", *where])
+        assert (described.exit_code, "flights" in described.stdout) == (0, True), described.output

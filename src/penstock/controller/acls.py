@@ -46,7 +46,7 @@ def decide_create_acls(state: ControllerState, request: CreateAclsRequest, now_m
     try:
         _check_authorizer(state)
         for creation in request.creations:
-            rule, result = _rule(creation), AclCreationResult()
+            rule, result = _rule(creation), AclCreationResult(error_message=None)
             try:
                 _check(rule, state.image.metadata_version)
                 if rule not in state.image.security.rule_ids and rule not in made:
@@ -69,11 +69,11 @@ def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_m
     try:
         _check_authorizer(state)
         for asked in request.filters:
-            result = DeleteAclsFilterResult()
+            result = DeleteAclsFilterResult(error_message=None)
             try:
                 for rule, rule_id in _matching(state, filter_of(asked)):
                     gone[rule_id] = RemoveAccessControlEntryRecord(id=rule_id)
-                    result.matching_acls.append(DeleteAclsMatchingAcl(**rule._asdict()))
+                    result.matching_acls.append(DeleteAclsMatchingAcl(error_message=None, **rule._asdict()))
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
             results.append(result)

@@ -24,6 +24,7 @@ from penstock.protocol.sasl.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIO
 
 MAX_NAME_BYTES: Final = 255
 MAX_SALT_BYTES: Final = 1024
+"""Of a salt, and of a salted password: Kafka takes any length, and nobody logs in where it is not the hash's."""
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
@@ -78,8 +79,8 @@ def _upserted(change: ScramCredentialUpsertion) -> MetadataRecord:
         problem = f"{change.iterations} iterations: {MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed"
     elif not 0 < len(change.salt) <= MAX_SALT_BYTES:
         problem = f"A salt of {len(change.salt)} bytes: 1 to {MAX_SALT_BYTES} are allowed"
-    elif len(change.salted_password) != len(mechanism.hash(b"")):
-        problem = f"A salted password of {len(change.salted_password)} bytes is none of {mechanism.name}"
+    elif not 0 < len(change.salted_password) <= MAX_SALT_BYTES:
+        problem = f"A salted password of {len(change.salted_password)} bytes: 1 to {MAX_SALT_BYTES} are allowed"
     if problem is not None:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, problem)
     return UserScramCredentialRecord(

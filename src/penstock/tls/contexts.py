@@ -20,6 +20,13 @@ CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 OF_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 """The suites of TLS 1.3 that OpenSSL offers; Python has no way to choose among them."""
+_REASONS: Final = {
+    "KEY_VALUES_MISMATCH": "the key and the certificate behind it do not belong together",
+    "CA_MD_TOO_WEAK": "a certificate is signed with a hash that is too weak (SHA-1): have it signed anew, with SHA-256",
+    "EE_KEY_TOO_SMALL": "the certificate's key is too short: make one of 2,048 bits for RSA, of 256 for EC",
+    "CA_KEY_TOO_SMALL": "the key of an authority is too short: have certificates signed by one of 2,048 bits (RSA)",
+}
+"""What OpenSSL means by its words, where there is a key and a password for it."""
 
 
 def serving_context(settings: Settings, key: Key | None) -> ssl.SSLContext:
@@ -158,8 +165,8 @@ def _why_not(key: Key, error: Exception) -> str:
         return "there is no private key in it: put it in front of the certificate"
     if CERTIFICATE not in key.pem:
         return "there is no certificate in it: put it behind the key, with those between it and the authority"
-    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
-        return "the key and the certificate behind it do not belong together"
+    if (why := _REASONS.get(getattr(error, "reason", None) or "")) is not None:
+        return why
     if "ENCRYPTED" in key.pem:
         return "ssl.key.password is wrong" if key.password else "it is encrypted, and ssl.key.password is missing"
     return f"it is damaged ({getattr(error, 'strerror', None) or error})"

@@ -45,6 +45,13 @@ def there(controller: Controller) -> list[str]:
     return sorted(rule.resource_name for rule in controller.image.security.access_rules.values())
 
 
+def test_what_is_no_error_has_no_message() -> None:
+    node = controller()
+    (created,) = carry_out(node, CreateAclsRequest(creations=[RULE])).results
+    (deleted,) = carry_out(node, DeleteAclsRequest(filters=[ANY])).filter_results
+    assert [created.error_message, deleted.error_message, deleted.matching_acls[0].error_message] == [None] * 3
+
+
 def test_a_rule_is_made_once() -> None:
     node = controller()
     other = RULE.replace(resource_name="gates")

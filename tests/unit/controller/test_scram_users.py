@@ -64,7 +64,7 @@ def test_a_user_is_made_changed_and_removed() -> None:
         ({"salt": b""}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
         ({"salt": bytes(1025)}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
         ({"salted_password": b""}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
-        ({"salted_password": bytes(64)}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ({"salted_password": bytes(1025)}, ErrorCode.UNACCEPTABLE_CREDENTIAL),
     ],
 )
 def test_what_is_no_credential_is_refused_by_itself(change: dict[str, object], code: ErrorCode) -> None:

@@ -6,12 +6,35 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from tests.certificates import SECRET, Authority, Holder
 
 from penstock.client.security import Security
 from penstock.tls.contexts import OF_1_3, asking_context, serving_context
 from penstock.tls.errors import TlsConfigError
+from penstock.tls.store import Key
 from penstock.tls.stores import key_of
+
+SIGNED_WITH_SHA_1 = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgQdwGst4+DqbTKBIe
+vS1LnIFnU7LYZbcWc9vq1m7d0/KhRANCAAQ3Ljnyg+HzlVPkefKFvMtKwvjGXo+y
+YASwor31ibsu2ZKzBbZcEcnONT5GHOpdDmfqg3tPLEuFnV4Fir/1Z1ee
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBEjCBugIUBfhf9M0CL1ziQaORqiin2e4KbTEwCQYHKoZIzj0EATAMMQowCAYD
+VQQDDAFhMCAXDTI2MTEyODE2NDU0N1oYDzIxMjYxMTA0MTY0NTQ3WjAMMQowCAYD
+VQQDDAFuMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAENy458oPh85VT5HnyhbzL
+SsL4xl6PsmAEsKK99Ym7LtmSswW2XBHJzjU+RhzqXQ5n6oN7TyxLhZ1eBYq/9WdX
+njAJBgcqhkjOPQQBA0gAMEUCIQCJhpxCRc2fdPefgVVB6t/SDzm0KEjWfl1oiPpy
+jt6rFwIgbHXxxjkSxhhTHuIVqbbqz8rixKUFPVYHGf0ch38EL0s=
+-----END CERTIFICATE-----
+"""
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +140,12 @@ def test_a_client_reads_its_files_again(holder: Holder, tmp_path: Path, caplog: 
     assert "stay as they were" in caplog.text
     file.write_text(Authority(tmp_path).certificate_pem)
     assert security.context() is not before
+
+
+def test_what_is_too_weak_is_not_taken_for_a_wrong_password() -> None:
+    key = load_pem_private_key(SIGNED_WITH_SHA_1.encode(), None)
+    lock = BestAvailableEncryption(SECRET.encode())
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock).decode()
+    certificate = SIGNED_WITH_SHA_1[SIGNED_WITH_SHA_1.index("-----BEGIN CERTIFICATE") :]
+    with pytest.raises(TlsConfigError, match=r"a hash that is too weak \(SHA-1\)"):
+        serving_context({}, Key(locked + certificate, SECRET))

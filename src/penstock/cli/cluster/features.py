@@ -14,7 +14,7 @@ from penstock.cli.cluster.feature_levels import (
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import joined, print_lines
-from penstock.cli.terminal.session import NodeServers, NodeSession
+from penstock.cli.terminal.session import NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.features import FeatureDescription, UpgradeType
 from penstock.metadata.features import (
@@ -64,12 +64,12 @@ class Wanted(Value):
 
 @click.group(short_help="show and change the levels of features")
 @declared
-def command(servers: NodeServers) -> None:
+def command(session: NodeSession) -> None:
     """Show which features the cluster has, at which levels they hold, and change them.
 
-    Where to reach the cluster may be said before the subcommand or behind it.
+    Where to reach the cluster, and as whom, may be said before the subcommand or behind it.
     """
-    click.get_current_context().obj = servers
+    click.get_current_context().obj = session
 
 
 @command.command("describe")

@@ -11,7 +11,7 @@ from penstock.cli.terminal.failures import in_words, wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_lines
-from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, NodeServers, NodeSession
+from penstock.cli.terminal.session import QUORUM_PATIENCE_MS, NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.quorum import QuorumEndpoint, QuorumInfo
 from penstock.client.settings import wall_clock_ms
@@ -28,12 +28,13 @@ from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 
 @click.group(short_help="describe and change the quorum of controllers")
 @declared
-def command(servers: NodeServers) -> None:
+def command(session: NodeSession) -> None:
     """Look at the metadata quorum, and change who votes in it.
 
-    Where to reach the cluster may be said before the subcommand, as for kafka-metadata-quorum.sh, or behind it.
+    Where to reach the cluster, and as whom, may be said before the subcommand, as for kafka-metadata-quorum.sh,
+    or behind it.
     """
-    click.get_current_context().obj = servers
+    click.get_current_context().obj = session
 
 
 @command.command("describe")
@@ -79,14 +80,15 @@ def add_controller(
     Its id, its directory's id and its addresses are read from its configuration and its data directory, so this runs
     on the controller's machine.
     """
-    source = file or session.command_config
+    source = file or session.file
     if source is None:
         raise click.UsageError("give the configuration file of the controller: --config FILE")
     config = _load(source)
     directory_id, endpoints = _directory_id(config, source), _endpoints(config, source)
     if not dry_run:
-        asking = session if file is not None else session.replace(command_config=None)
-        asking.run(lambda admin: admin.quorum.add_voter(config.node_id, directory_id, endpoints))
+        session.run(
+            lambda admin: admin.quorum.add_voter(config.node_id, directory_id, endpoints), with_file=file is not None
+        )
     say(
         f"{'DRY RUN of adding' if dry_run else 'Added'} controller {config.node_id} with directory id "
         f"{uuid_to_text(directory_id)} and endpoints: {', '.join(map(str, endpoints))}"

@@ -7,7 +7,7 @@ import click
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import JSON, declared, option
 from penstock.cli.terminal.output import print_rows
-from penstock.cli.terminal.session import NodeServers, NodeSession
+from penstock.cli.terminal.session import NodeSession
 from penstock.client.admin import Admin
 from penstock.client.admin.transactions import ProducerDescription
 from penstock.client.settings import wall_clock_ms
@@ -20,12 +20,13 @@ PRODUCERS: Final = ["PRODUCER-ID", "EPOCH", "COORDINATOR-EPOCH", "LAST-SEQUENCE"
 
 @click.group(short_help="list, describe and abort transactions, and find those that hang")
 @declared
-def command(servers: NodeServers) -> None:
+def command(session: NodeSession) -> None:
     """Look at transactions and their producers; find and end those that hang.
 
-    Where to reach the cluster may be said before the subcommand, as for kafka-transactions.sh, or behind it.
+    Where to reach the cluster, and as whom, may be said before the subcommand, as for kafka-transactions.sh,
+    or behind it.
     """
-    click.get_current_context().obj = servers
+    click.get_current_context().obj = session
 
 
 @command.command("list")

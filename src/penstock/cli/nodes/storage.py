@@ -40,7 +40,8 @@ from penstock.node.environment.environment import Environment
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.uuids import random_uuid, uuid_to_text
 
-CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_.+/=:-]{1,200}")
+"""Kafka's tool takes any text; this takes what tools draw: base64 of both alphabets, and UUIDs."""
 VOTER_OPTIONS: Final = "--standalone, --initial-controllers or --no-initial-controllers"
 
 
@@ -93,7 +94,9 @@ def format_command(
     if is_standalone + (initial_controllers is not None) + no_initial_controllers > 1:
         raise click.UsageError(f"only one of {VOTER_OPTIONS} can be: they are three answers to one question")
     if not CLUSTER_ID.fullmatch(cluster_id):
-        raise click.UsageError(f"--cluster-id {cluster_id!r}: take what penstock storage random-uuid prints")
+        raise click.UsageError(
+            f"--cluster-id {cluster_id!r}: it may have letters, digits and _.+/=:- (storage random-uuid draws one)"
+        )
     config = _load(file)
     if is_standalone or initial_controllers is not None:
         voters = _first_voters(config, file, initial_controllers)

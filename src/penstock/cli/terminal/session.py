@@ -77,33 +77,39 @@ class BrokerSession(Value):
         return run_with_admin(servers, properties, work, patience_ms=patience_ms)
 
 
-class NodeServers(Value):
+class NodeSession(Value):
+    """Its options may also stand before the subcommand, at the group."""
+
     bootstrap_server: str | None = servers(f"Where to reach the cluster. [default: {DEFAULT_BOOTSTRAP_SERVER}]")
     bootstrap_controller: str | None = servers("Where to reach the cluster's controllers, instead of its brokers.")
+    command_config: Path | None = COMMAND_CONFIG
 
     @property
     def are_given(self) -> bool:
+        """Whether the command's own options say where the cluster is."""
         return self.bootstrap_server is not None or self.bootstrap_controller is not None
-
-
-class NodeSession(NodeServers):
-    """Its options may also stand before the subcommand, at the group."""
-
-    command_config: Path | None = COMMAND_CONFIG
 
     @property
     def of_controllers(self) -> bool:
         return self._servers.bootstrap_controller is not None
 
     @property
-    def _servers(self) -> NodeServers:
-        outer = click.get_current_context().find_object(NodeServers)
-        return self if self.are_given or outer is None else outer
+    def file(self) -> Path | None:
+        """That of --command-config."""
+        return self.command_config or self._outer.command_config
 
-    def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS) -> Result:
-        """Connect, work, disconnect; give up after `patience_ms`."""
+    @property
+    def _outer(self) -> "NodeSession":
+        return click.get_current_context().find_object(NodeSession) or self
+
+    @property
+    def _servers(self) -> "NodeSession":
+        return self if self.are_given else self._outer
+
+    def run(self, work: Work[Result], *, patience_ms: int = PATIENCE_MS, with_file: bool = True) -> Result:
+        """Connect, as the file says unless not `with_file`, work, disconnect; give up after `patience_ms`."""
         named = self._servers
-        properties = read_properties(self.command_config)
+        properties = read_properties(self.file if with_file else None)
         of_file = properties.get(SERVERS) or DEFAULT_BOOTSTRAP_SERVER
         addresses = named.bootstrap_controller or named.bootstrap_server or of_file
         return run_with_admin(addresses, properties, work, of_controllers=self.of_controllers, patience_ms=patience_ms)

@@ -20,7 +20,7 @@ RULES_PER_STEP = 500
 def describe_acls(
     node: Broker | ControllerNode, context: RequestContext, request: DescribeAclsRequest
 ) -> Steps[DescribeAclsResponse]:
-    response, wanted = DescribeAclsResponse(), filter_of(request)
+    response, wanted = DescribeAclsResponse(error_message=None), filter_of(request)
     if node.authorizer is ALLOW_ALL:
         response.error_code = ErrorCode.SECURITY_DISABLED
         response.error_message = "No authorizer is configured: authorizer.class.name says so"

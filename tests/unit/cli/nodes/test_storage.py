@@ -48,6 +48,16 @@ def test_format_writes_the_identity_of_each_directory(file: Path) -> None:
     assert texts[0] != texts[1], "each directory has an id of its own"
 
 
+@pytest.mark.parametrize(
+    "cluster_id", ["s0CW8EElSp2Hba/9+wrK3g==", "8e0e4b2e-7c0f-4f2e-9d54-0a4c8f2f3c11", "prod.eu_1"]
+)
+def test_an_id_that_another_tool_drew_is_taken(file: Path, cluster_id: str) -> None:
+    assert run("format", "-t", cluster_id, "-c", file).exit_code == 0
+    identity = read_meta_properties(Disk(), str(file.parent / "a"))
+    assert identity is not None
+    assert identity.cluster_id == cluster_id
+
+
 def test_what_is_formatted_is_left_alone(file: Path) -> None:
     run("format", "-t", CLUSTER, "-c", file)
     before = (file.parent / "a" / "meta.properties").read_text()
