@@ -33,17 +33,17 @@ def command_of(tree: Path) -> Command:
 
 
 class Side:
-    def __init__(self, stack: ExitStack, tree: Path) -> None:
-        self._node = stack.enter_context(running_node(AT_ONCE, command_of(tree)))
-        self._requests = SmallRequests(self._node)
+    def __init__(self, stack: ExitStack, settings: Mapping[str, str], command: Command = penstock_command) -> None:
+        self.node = stack.enter_context(running_node(settings, command))
+        self._requests = SmallRequests(self.node)
         stack.callback(self._requests.close)
 
     def turn(self, kind: str, at_once: int) -> tuple[CpuTimes, list[float]]:
         """Many requests of a kind: their cost, and how long each lot took."""
         frames = REQUESTS_OF[kind](self._requests, TURN[at_once])
-        before = self._node.cpu()
+        before = self.node.cpu()
         trips = self._requests.round_trips_ms(frames, at_once)
-        return self._node.cpu() - before, trips
+        return self.node.cpu() - before, trips
 
 
 def pair(sides: Sequence[Side], kind: str, at_once: int) -> Iterator[tuple[str, list[float]]]:
@@ -65,7 +65,7 @@ def pair(sides: Sequence[Side], kind: str, at_once: int) -> Iterator[tuple[str, 
 def measured(other: Path, pairs: int) -> list[Measure]:
     figures = Figures()
     with ExitStack() as stack:
-        sides = Side(stack, other), Side(stack, HERE)
+        sides = [Side(stack, AT_ONCE, command_of(tree)) for tree in (other, HERE)]
         for _ in figures.runs(pairs):
             for kind, at_once in product(REQUESTS_OF, TURN):
                 for figure, (theirs, ours) in pair(sides, kind, at_once):

@@ -72,10 +72,7 @@ async def elect_preferred(admin: Admin, partition: TopicPartition) -> None:
 
 
 Move = Callable[[Admin, TopicPartition], Awaitable[None]]
-WAYS: dict[str, Move] = {
-    "handed over": hand_over_to_preferred,
-    "plain": elect_preferred,
-}
+WAYS: dict[str, Move] = {"handed over": hand_over_to_preferred, "plain": elect_preferred}
 
 
 async def moved_at(admin: Admin, move: Move, leader: int, calm_s: float) -> float:

@@ -104,6 +104,8 @@ class BrokerProcess(Process):
     ) -> None:
         """Waits until it answers; one of several does so only when others run (`await_first_answer`)."""
         self.address = f"127.0.0.1:{port or free_ports(1)[0]}"
+        self.clients: dict[str, str | int] = {}
+        """What is to be told to clients that do not go to this address."""
         self.directory = directory
         arguments, environment = command(directory, int(self.address.rpartition(":")[2]), settings)
         self.started = time.perf_counter()
@@ -170,9 +172,11 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def running(command: Command, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[BrokerProcess]:
+def running(
+    command: Command, directory: Path, settings: Mapping[str, str] | None = None, port: int = 0
+) -> Iterator[BrokerProcess]:
     directory.mkdir(parents=True, exist_ok=True)
-    broker = BrokerProcess(command, directory, settings or {})
+    broker = BrokerProcess(command, directory, settings or {}, port=port)
     try:
         yield broker
     finally:

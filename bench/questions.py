@@ -15,6 +15,7 @@ from bench.load import LARGE, ONE_BY_ONE, Load, Settings, produce, start_consumi
 from bench.measure import Budget, Figures, Measure, percentile
 from bench.process import AT_ONCE, BrokerProcess, CpuTimes, penstock_command, running_node, scratch
 from bench.replication import failover, first_group, idle_replicas, ready_cluster, replicas, replication_modes, scaling
+from bench.rights import rights
 from bench.round_trip import ATTACKS, PACKED, REQUESTS_OF, SmallRequests, pack_records, round_trips_beside_ms
 from bench.standstill import KINDS, standstills
 from bench.storage_groups import storage_groups
@@ -280,6 +281,7 @@ QUESTIONS: dict[str, Question] = {
     "round-trip": round_trip,
     "partitions": many_partitions,
     "neighbours": neighbours,
+    "rights": rights,
     "start": start,
     "loading": loading,
     "standstill": standstill,

@@ -1,6 +1,7 @@
 """A connection to a node over which frames go as they are made: a node's own latency and cost, without a library's."""
 
 import socket
+import ssl
 import struct
 import time
 from typing import Any, Self
@@ -35,10 +36,12 @@ def produce_frame(topic: str, value: bytes, acks: int = 1) -> bytes:
 
 
 class Wire:
-    def __init__(self, address: str, limit_s: float | None = None) -> None:
+    def __init__(self, address: str, limit_s: float | None = None, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), limit_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._answers = self._socket.makefile("rb")
 
     def send(self, frames: bytes) -> None:

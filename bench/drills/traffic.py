@@ -138,15 +138,8 @@ class LibrdkafkaProducer(_Client):
 
     def open(self) -> None:
         self._numbers = itertools.count()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "log_level": 0,
-            }
-        )
+        settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
 
     def step(self) -> None:
         for number in itertools.islice(self._numbers, self.per_step):
@@ -224,18 +217,10 @@ class LibrdkafkaConsumer(_Consumer):
     name = "confluent"
 
     def open(self) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": GROUP,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "partition.assignment.strategy": "range",
-                "session.timeout.ms": SESSION_MS,
-                "max.poll.interval.ms": MAX_POLL_MS,
-                "log_level": 0,
-            }
-        )
+        reading = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
+        member = {"group.id": GROUP, "session.timeout.ms": SESSION_MS, "max.poll.interval.ms": MAX_POLL_MS}
+        strategy = {"partition.assignment.strategy": "range"}
+        self._consumer = Consumer({"bootstrap.servers": self.bootstrap, **reading, **member, **strategy})
         self._consumer.subscribe([TOPIC], on_assign=self._assigned)
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:

@@ -23,6 +23,7 @@ from bench.versus.questions.one_node import (
     standing_still,
 )
 from bench.versus.questions.promises import assigned, shared, transactions
+from bench.versus.questions.secured import over_tls
 from bench.versus.questions.three_nodes import killed, moved, replicated, spread_leaders
 from bench.versus.questions.throughput import bulk, compressed, consumed, small
 from bench.versus.results import among_others, answered, load_all, save
@@ -51,6 +52,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Effort], list[Line]]]] = {
     "P17": ("Transactions: records and positions, committed together, three nodes", transactions),
     "P18": ("A share group that accepts each record", shared),
     "P19": ("A group that its coordinator assigns (KIP-848)", assigned),
+    "P20": ("Over TLS 1.3, each broker with the same key", over_tls),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from bench.child import Child
-from bench.load import IN_FLIGHT, LARGE, LARGE_FETCHES, ONE_BY_ONE, Load, produce, start_consuming, together
+from bench.load import IN_FLIGHT, LARGE, LARGE_FETCHES, ONE_BY_ONE, Load, Settings, produce, start_consuming, together
 from bench.process import BrokerProcess, scratch
 from bench.topics import create_topic, delete_topic
 from bench.versus.systems import MB, Effort, Figure, Line, Sample, both, compared, sample_of
@@ -88,7 +88,8 @@ def small_requests(broker: BrokerProcess, number: int, *, records: int, in_fligh
     topic = f"small-{in_flight}-{number}"
     create_topic(broker.address, topic)
     before = broker.cpu()
-    load = produce(broker.address, topic, records, 100, {**ONE_BY_ONE, IN_FLIGHT: in_flight}, round_trips=True)
+    given = {**ONE_BY_ONE, IN_FLIGHT: in_flight, **broker.clients}
+    load = produce(broker.address, topic, records, 100, given, round_trips=True)
     used = (broker.cpu() - before).total
     delete_topic(broker.address, topic)
     return sample_of(SMALL, load.records_per_s, load.p50_ms, load.p99_ms, used * 1e6 / load.records)
@@ -132,17 +133,20 @@ def compressed(effort: Effort) -> list[Line]:
     """P10: compressed batches: does the broker pass them through, or does it pay for what the clients compressed?"""
     records = effort.records(COMPRESSED_COUNT)
     with both() as brokers:
-        cases = {codec: partial(_compressed, records=records, codec=codec) for codec in ("lz4", "zstd")}
+        cases = {
+            codec: partial(passed, records=records, given={"compression.type": codec}) for codec in ("lz4", "zstd")
+        }
         return compared(effort, "P10", COMPRESSED, brokers, cases)
 
 
-def _compressed(broker: BrokerProcess, number: int, *, records: int, codec: str) -> Sample:
-    address, topic = broker.address, f"{codec}-{number}"
+def passed(broker: BrokerProcess, number: int, *, records: int, given: Settings) -> Sample:
+    """Records of text to a new topic, and from there to a consumer."""
+    address, topic, over = broker.address, f"passed-{'-'.join(map(str, given.values()))}-{number}", broker.clients
     create_topic(address, topic)
     begun = broker.cpu()
-    sent = produce(address, topic, records, COMPRESSED_SIZE, {**LARGE, "compression.type": codec}, text=True)
+    sent = produce(address, topic, records, COMPRESSED_SIZE, {**LARGE, **given, **over}, text=True)
     middle = broker.cpu()
-    taken = start_consuming(address, topic, records, COMPRESSED_SIZE, LARGE_FETCHES).result()
+    taken = start_consuming(address, topic, records, COMPRESSED_SIZE, {**LARGE_FETCHES, **over}).result()
     costs = [(middle - begun).total * 1e3 / sent.megabytes, (broker.cpu() - middle).total * 1e3 / taken.megabytes]
     delete_topic(address, topic)
     return sample_of(COMPRESSED, sent.mb_per_s, costs[0], taken.mb_per_s, costs[1])

@@ -67,6 +67,8 @@ class _Names:
     prefixed: defaultdict[str, Masks] = field(default_factory=lambda: defaultdict(dict))
     lengths: Counter[int] = field(default_factory=Counter)
     """How many prefixes have which length."""
+    bits: Counter[int] = field(default_factory=Counter)
+    """How many rules say which bit of a mask."""
 
     def at(self, pattern_type: int) -> defaultdict[str, Masks]:
         return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal
@@ -114,6 +116,7 @@ class AccessRules:
         if isinstance(host, tuple):
             self._lengths[host[0]][host[1]] += 1
         of_principal = self._names.setdefault((rule.resource_type, rule.principal), _Names())
+        of_principal.bits[bit] += 1
         masks = _put(of_principal, rule)
         masks[host] = masks.get(host, 0) | bit
         counts = _put(self._everybodys.setdefault(rule.resource_type, _Names()), rule)
@@ -131,6 +134,7 @@ class AccessRules:
         host, owner = host_key(rule.host), (rule.resource_type, rule.principal)
         if isinstance(host, tuple):
             _drop(self._lengths[host[0]], host[1])
+        _drop(self._names[owner].bits, _bit_of(rule))
         masks = self._names[owner].at(rule.pattern_type)[rule.resource_name]
         masks[host] &= ~_bit_of(rule)
         if not masks[host]:
@@ -201,6 +205,15 @@ class AccessRules:
             return True
         address, asked = address_of(host), _SAYS[operation]
         owned = list(self._of(principal, resource))
+        said_by_any = {bit for names in owned for bit in names.bits}
+        if not any(bit & asked for bit in said_by_any):
+            return False
+        if not any(bit >> _DENY_SHIFT & asked for bit in said_by_any):  # as a rule: the first that allows will do
+            by_name = (one for names in owned for one in (names.literal, names.prefixed))
+            return any(self._said(masks, address) & asked for one in by_name for masks in one.values())
+        return self._has_undenied(owned, address, asked)
+
+    def _has_undenied(self, owned: list[_Names], address: Address, asked: int) -> bool:
         literal, prefixed = _Said(set(), set()), _Said(set(), set())
         for names in owned:
             for said, by_name in ((literal, names.literal), (prefixed, names.prefixed)):

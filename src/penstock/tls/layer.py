@@ -130,7 +130,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             return
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self._too_slow)
         if not self._tls.server_side:
-            self._guarded(self._shake_hands)
+            self._shake_hands()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffers.received
@@ -220,46 +220,50 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     # Between them
 
     def _feed(self, received: bytes | memoryview) -> None:
-        if not self.is_secured:
-            if not self._unfinished and received[0] != _HANDSHAKE and (self._tls.server_side or received[0] != _ALERT):
-                self._break_off(NO_CLIENT if self._tls.server_side else NO_SERVER, says_why=False)
-                return
-            self._unfinished += len(received)
-            if self._unfinished > HANDSHAKE_BYTES:
-                self._break_off(f"the handshake is longer than {HANDSHAKE_BYTES} bytes")
-                return
+        """A small request comes through here each time: calls that do nothing are left out."""
+        if not self.is_secured and not self._may_shake_hands(received):
+            return
         self._rest = b""
-        fed, incoming, turn_ends_s = 0, self._buffers.incoming, self._buffers.clock_s() + TURN_S
+        fed, size, buffers = 0, len(received), self._buffers
+        incoming, turn_ends_s = buffers.incoming, buffers.clock_s() + TURN_S
         try:
             while True:
                 incoming.write(received[fed : fed + FED_BYTES])
                 fed += FED_BYTES
-                self._guarded(self._take)
-                if self._is_held or self._is_over or fed >= len(received):
+                if self.is_secured or self._shake_hands():
+                    self._deliver()
+                if self._is_held or self._is_over or fed >= size:
                     break
-                if self._buffers.clock_s() > turn_ends_s:
+                if buffers.clock_s() > turn_ends_s:
                     self._later()
                     break
-        finally:
-            rest = incoming.read() if incoming.pending else b""
-            self._rest = b"" if self._is_over else rest + received[fed:]
-            self._set_reading()
-
-    def _guarded(self, step: Callable[[], object]) -> None:
-        try:
-            step()
         except ssl.SSLError as error:
             self._break_off(fault_of(error))
+        finally:
+            if incoming.pending or fed < size:
+                rest = incoming.read() + received[fed:]
+                self._rest = b"" if self._is_over else rest
+            if self._reads is (self._is_held or self._goes_on_later):
+                self._set_reading()
 
-    def _take(self) -> None:
-        if self.is_secured or self._shake_hands():
-            self._deliver()
+    def _may_shake_hands(self, received: bytes | memoryview) -> bool:
+        if not self._unfinished and received[0] != _HANDSHAKE and (self._tls.server_side or received[0] != _ALERT):
+            self._break_off(NO_CLIENT if self._tls.server_side else NO_SERVER, says_why=False)
+            return False
+        self._unfinished += len(received)
+        if self._unfinished > HANDSHAKE_BYTES:
+            self._break_off(f"the handshake is longer than {HANDSHAKE_BYTES} bytes")
+            return False
+        return True
 
     def _shake_hands(self) -> bool:
         """Whether it is done."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError as error:
+            self._break_off(fault_of(error))
             return False
         finally:
             self._flush()
@@ -276,7 +280,8 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             has_more = True
             while has_more and not (self._is_held or self._is_over):
                 count, has_more, has_ended = self._decrypt(self.protocol.get_buffer(-1))
-                self._flush()
+                if self._buffers.outgoing.pending:
+                    self._flush()
                 if self._answers > ANSWERS_BYTES:
                     self._break_off(ONLY_KEYS, says_why=False)
                     return
@@ -290,17 +295,18 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _decrypt(self, room: Any) -> tuple[int, bool, bool]:
         """How many bytes came into the room, whether there may be more, and whether the peer has said goodbye."""
-        tls, incoming, count, size = self._tls, self._buffers.incoming, 0, len(room)
-        while count < size:
-            try:
-                one = tls.read(size - count, room[count:] if count else room)
-            except ssl.SSLWantReadError:
-                return count, False, False
-            if not one:
-                return count, False, True
-            count += cast("int", one)
-            if not incoming.pending and not tls.pending():
-                return count, False, False
+        incoming, count, size = self._buffers.incoming, 0, len(room)
+        read: Callable[[int, Any], Any] = self._tls.read  # where there is room to read into: a number
+        try:
+            while count < size:
+                one = read(size - count, room[count:] if count else room)
+                if not one:
+                    return count, False, True
+                count += one
+                if count < size and not incoming.pending:  # of a record nothing is left where there is room for more
+                    return count, False, False
+        except ssl.SSLWantReadError:
+            return count, False, False
         return count, True, False
 
     def _flush(self) -> None:

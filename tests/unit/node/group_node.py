@@ -126,11 +126,11 @@ class GroupNode:
             self.broker.image.apply(record)
         self.groups.on_metadata(records)
 
-    def open_log(self, index: int) -> PartitionLog:
-        directory = self.directory / f"{CONSUMER_OFFSETS}-{index}"
+    def open_log(self, index: int, topic: str = CONSUMER_OFFSETS) -> PartitionLog:
+        directory = self.directory / f"{topic}-{index}"
         directory.mkdir(exist_ok=True)
         disk = Disk()
-        return PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), CONSUMER_OFFSETS, index, LogConfig())
+        return PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), topic, index, LogConfig())
 
     def create_offsets_topic(self, leaders: Sequence[int] = (1, 1)) -> None:
         """The topic is there; this node holds its partitions, and leads those whose leader it is."""

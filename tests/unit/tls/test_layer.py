@@ -437,3 +437,13 @@ async def test_nothing_is_given_to_a_protocol_that_has_stopped_reading(authority
     await turn()
     assert end.inner.received == b"x" * 1500 + b"late"
     assert not end.wire.is_paused
+
+
+async def test_a_client_without_a_version_in_common_with_itself_says_so(authority: Authority, server: Holder) -> None:
+    """OpenSSL's first step fails, before a byte has come: the system's rules may leave no version."""
+    context = ssl.create_default_context()
+    context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2
+    end = End(context, TlsBuffers(), Inner(), server_hostname="localhost")
+    end.layer.connection_made(end.wire)
+    assert end.wire.is_closed
+    assert "protocols available" in end.fault.replace("_", " ").lower()

@@ -271,11 +271,12 @@ class FetchReader:
         return result
 
     def _read(self, wanted: Wanted) -> FetchPartitionResult:
-        request, partition = wanted.request, wanted.partition
+        request, partition = wanted.request, wanted.partition or self.broker.partitions.get(*wanted.key)
         if self._is_judged:
-            self._check_right(wanted)
+            self._check_right(wanted, partition)
         if partition is None or partition.role is None:
-            partition = wanted.partition = self.broker.partition(*wanted.key)
+            partition = self.broker.partition(*wanted.key)
+        wanted.partition = partition
         is_known = self._is_known(wanted, partition)
         if not is_known:
             wanted.role = self._check(partition, request.current_leader_epoch)
@@ -315,12 +316,12 @@ class FetchReader:
         """For readers of committed records."""
         return partition.log.load().aborted_in(offset, end_offset) if self._reads_committed else None
 
-    def _check_right(self, wanted: Wanted) -> None:
+    def _check_right(self, wanted: Wanted, partition: Partition | None) -> None:
         """KafkaError where the client may not read a topic; a missing topic is refused elsewhere."""
         if self._replica_id >= 0:
             may_read = self.context.allows(CLUSTER_ACTION)
         else:
-            name = self.broker.topic_name(wanted.key[0])
+            name = self.broker.topic_name(wanted.key[0]) if partition is None else partition.topic
             may_read = name is None or self.context.allows(READ_TOPIC, name)
         if not may_read:
             raise READ_TOPIC.refused()

@@ -116,7 +116,7 @@ async def asked(tmp_path: Path) -> AsyncIterator[Asked]:
         FeatureLevelRecord(name=name, feature_level=1) for name in (GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION)
     ]
     node.tell(*levels)
-    partition = IsrPartition(node.open_log(7), FLIGHTS_ID)
+    partition = IsrPartition(node.open_log(0, "flights"), FLIGHTS_ID)
     partition.obey(1, PartitionImage(1, 0, 0, (1,), (1,)), 0)
     node.table.held["flights", 0] = node.table.held[FLIGHTS_ID, 0] = partition
     node.broker.replicas = cast("LocalReplicas", SimpleNamespace(on_log_start_moved=lambda _: None))

@@ -82,6 +82,13 @@ def test_any_one_of_a_kind_will_do() -> None:
     assert not node.authorizer.has(ADA, WRITE_TOPIC, None)
 
 
+def test_another_one_of_a_kind_will_do_when_a_rule_goes() -> None:
+    node = Followed()
+    node.commit(ALLOWED, ALLOWED.replace(id=UUID(int=3), resource_name="gates"))
+    node.commit(RemoveAccessControlEntryRecord(id=ALLOWED.id))
+    assert node.may_read(name=None)
+
+
 def test_before_the_rules_are_here_only_super_users_are_let_in() -> None:
     node = Followed(has_begun=False)
     assert node.may_read(ROOT)
