@@ -278,3 +278,9 @@ def test_the_group_keeps_its_own_times() -> None:
     assert ShareSettings().heartbeat_interval.default == 5_000
     bench = Bench(a=1)
     assert bench.join("m1", "a").heartbeat_interval_ms == 5_000
+
+
+def test_a_refusal_says_why() -> None:
+    refusal = Bench(a=1).beat("m1", 5)
+    assert refusal.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal.error_message
