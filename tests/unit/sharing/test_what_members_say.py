@@ -49,3 +49,18 @@ def test_a_gap_is_no_record_that_was_accepted() -> None:
     assert partition.breaker.state is State.PROBING
     partition.breaker.pass_time(partition.breaker.next_ms + PROBE_MS)
     assert partition.can_acquire, "the next probe comes all the same"
+
+
+@pytest.mark.parametrize("start_offset", [0, 11, 13, 99])
+@pytest.mark.parametrize("delays_ms", [[], [5], [5, 5, 6], [5, 6, 6]])
+@pytest.mark.parametrize("types", [[1], [1, 1, 2], [1, 2, 2], [2, 1, 2]])
+def test_what_is_said_of_each_offset_is_the_same_in_few_words(
+    types: list[int], delays_ms: list[int], start_offset: int
+) -> None:
+    told = same_types(Acknowledgement(10, 12, types, delays_ms), start_offset)
+    each = {at: (kind, delay) for kind, delay, first, last in told for at in range(first, last + 1)}
+    assert each == {
+        10 + at: (types[at % len(types)], delays_ms[at % len(delays_ms)] if delays_ms else -1)
+        for at in range(3)
+        if 10 + at >= start_offset
+    }
