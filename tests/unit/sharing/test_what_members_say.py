@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Demand, Fetched
 from penstock.sharing.breaker import PROBE_MS, Breaker, State
+from penstock.sharing.checks import check_in_flight
+from penstock.sharing.in_flight import Batch, InFlight, RecordState, Run
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import GAP, NEVER_MS, RELEASE, Acknowledgement, ShareSettings, Written, same_types
 
@@ -64,3 +67,27 @@ def test_what_is_said_of_each_offset_is_the_same_in_few_words(
         for at in range(3)
         if 10 + at >= start_offset
     }
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "code"),
+    [
+        (5, 9, None),
+        (4, 9, ErrorCode.INVALID_RECORD_STATE),
+        (2, 3, ErrorCode.INVALID_RECORD_STATE),
+        (5, 10, ErrorCode.INVALID_REQUEST),
+        (10, 11, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_acknowledged_is_in_flight_from_its_first_to_its_last(
+    first: int, last: int, code: ErrorCode | None
+) -> None:
+    flight = InFlight()
+    flight.add(Batch([Run(5, 9, RecordState.ACQUIRED, 1)]))
+    said = Acknowledgement(first, last, [RELEASE])
+    if code is None:
+        check_in_flight(flight, 0, said)
+        return
+    with pytest.raises(KafkaError) as refusal:
+        check_in_flight(flight, 0, said)
+    assert refusal.value.code == code
