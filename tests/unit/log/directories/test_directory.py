@@ -1,7 +1,6 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from random import Random
 from uuid import UUID
 
 import pytest
@@ -9,14 +8,12 @@ from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
-from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import (
     METADATA_LOG,
     NotMetadataLogError,
     RenamedMetadataError,
 )
 from penstock.log.directories.log_directory import LogDirectory
-from penstock.log.directories.log_roots import spelled
 from penstock.log.names import PARTITION_METADATA
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID, STORAGE_GROUPS
@@ -40,23 +37,6 @@ def test_a_clean_restart_knows_the_end_without_reading_the_logs(tmp_path: Path) 
     assert log.topic_id == TOPIC_ID
     assert append(log, batch(1)) == 5
     again.close()
-
-
-def test_each_log_is_opened_with_what_is_set_for_its_topic(tmp_path: Path) -> None:
-    open_directories(tmp_path).close()
-    for name in ("t-0", "t-1", "u-0"):
-        (tmp_path / name).mkdir()
-    configs = {"t": CONFIG, "u": CONFIG.replace(retention_ms=7)}
-    directories = LogDirectories([str(tmp_path)], node_id=1, random=Random(1))
-    directories.open_all(configs.__getitem__)
-    assert {log.topic: log.config for log in directories.logs.values()} == configs
-    assert len(directories.logs) == 3
-    directories.abandon()
-
-
-@pytest.mark.parametrize(("path", "same"), [("/data", "/data"), ("/data/", "/data"), ("/", "/"), ("//", "/")])
-def test_a_slash_at_the_end_makes_no_other_directory(path: str, same: str) -> None:
-    assert spelled(path) == same
 
 
 def test_a_crash_leads_to_a_recovery(tmp_path: Path) -> None:

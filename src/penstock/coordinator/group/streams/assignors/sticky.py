@@ -156,7 +156,9 @@ class _Work:
     def _least_loaded(self, members: Iterator[str]) -> str | None:
         """The first, unless a later one has less and is in a process that has less."""
         found = next(members, None)
-        for member_id in members if found is not None else ():
+        if found is None:
+            return None
+        for member_id in members:
             least, process = self._process_of[found], self._process_of[member_id]
             if process.load[1] < least.load[1] and process.counts[member_id] < least.counts[found]:
                 found = member_id
