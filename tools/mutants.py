@@ -111,6 +111,7 @@ TESTS = {
         "unit/node/assembly/test_access_rules.py",
         "property/test_dispatch_of_garbage.py",
     ],
+    "node/api": ["unit/node/api", "unit/node/sharing", "unit/node/coordinators"],
     "cli": ["unit/cli", "golden/test_commands.py"],
     "client": ["unit/client", "golden/test_admin.py", "unit/protocol/test_numbers.py"],
     "pipeline": ["unit/pipeline", "property/pipeline"],
