@@ -91,3 +91,12 @@ def test_what_is_acknowledged_is_in_flight_from_its_first_to_its_last(
     with pytest.raises(KafkaError) as refusal:
         check_in_flight(flight, 0, said)
     assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(("most", "last"), [(5, 4), (6, 9), (10, 9)])
+def test_what_is_acquired_ends_with_a_batch_of_the_log(most: int, last: int) -> None:
+    partition = SharePartition(ShareSettings())
+    partition.load()
+    partition.loaded(Written(0, 1), 0)
+    acquired = partition.acquire(Demand("ann", most, 500), Fetched(0, [(0, 4), (5, 9)]), 0)
+    assert acquired[-1].last == last

@@ -78,4 +78,4 @@ def test_any_bytes_are_points_or_an_error(data: bytes) -> None:
     ],
 )
 def test_values_of_attributes_are_text(value: bytes, text: str) -> None:
-    assert _Reader()._any(value) == text
+    assert _Reader()._any(memoryview(value)) == text
