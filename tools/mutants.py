@@ -50,7 +50,18 @@ TESTS = {
         "unit/node/test_moves_between_directories.py",
         "unit/node/test_offline_directories.py",
     ],
-    "coordinator": ["unit/coordinator", "golden/test_groups.py", "property/coordinator"],
+    "coordinator": [
+        "unit/coordinator",
+        "unit/node/coordinators",
+        "golden/test_groups.py",
+        "golden/test_consumer_groups.py",
+        "property/coordinator",
+        "simulation/consumer_groups/test_consumer_groups_simulation.py",
+        "simulation/share_groups/test_share_groups_simulation.py",
+        "simulation/share_states/test_share_states_simulation.py",
+        "simulation/streams_groups/test_streams_groups_simulation.py",
+        "simulation/transactions/test_transactions_simulation.py",
+    ],
     "controller": [
         "unit/controller",
         "unit/node/controlling/test_policies.py",
@@ -70,7 +81,19 @@ TESTS = {
         "unit/cli/replicas/test_leader_balance.py",
         "unit/cli/replicas/test_relief.py",
     ],
-    "replication": ["unit/replication", "property/replication", "unit/node/partitions"],
+    "replication": [
+        "unit/replication",
+        "property/replication",
+        "unit/node/partitions",
+        "golden/test_delayed.py",
+        "simulation/delayed/test_delayed_simulation.py::test_seeds",
+    ],
+    "sharing": [
+        "unit/sharing",
+        "unit/node/sharing",
+        "golden/test_share_partitions.py",
+        "simulation/share_partitions/test_share_partitions_simulation.py",
+    ],
     "metadata": [
         "unit/metadata",
         "unit/node/assembly/test_properties.py",
@@ -88,6 +111,7 @@ TESTS = {
         "unit/node/assembly/test_access_rules.py",
         "property/test_dispatch_of_garbage.py",
     ],
+    "node/api": ["unit/node/api", "unit/node/sharing", "unit/node/coordinators"],
     "cli": ["unit/cli", "golden/test_commands.py"],
     "client": ["unit/client", "golden/test_admin.py", "unit/protocol/test_numbers.py"],
     "pipeline": ["unit/pipeline", "property/pipeline"],
@@ -105,9 +129,15 @@ TESTS = {
         "unit/node/test_offline_directories.py",
         "simulation/test_replication_simulation.py::test_seeds",
     ],
+    "node/links": ["unit/node/partitions", "unit/node/storage_groups", "simulation/storage_groups/test_seeds.py"],
     "node/coordinators": ["unit/node/coordinators", "simulation/whole_nodes/test_groups_move.py"],
 }
 """What is run for a package: its unit tests, which are all for those that are not here, and what else proves it."""
+
+KEEPS_DATA = ("coordinator", "controller", "leadership", "log", "raft", "replicated", "replication", "sharing", "tls")
+KEEPS_DATA_IN_NODE = ("controlling", "coordinators", "links", "partitions", "quorum", "sharing", "storage_groups")
+OFTEN = 3
+"""So many times as likely is a bug drawn from what keeps, moves or fences data as from what does not."""
 
 ASKED_CPU_S = 30
 """One bug is played against so much of the tests that call the changed function, the quickest first."""
@@ -231,14 +261,29 @@ def tests_of(place: str) -> list[str]:
     return [str(ROOT / "tests" / name) for name in named or [f"unit/{units}"]]
 
 
-def judge(
-    place: str, possible: Sequence[Mutant], count: int, random: Random, ends: float
-) -> Iterator[tuple[Mutant, str]]:
-    """Plant up to `count` bugs of those that are possible in a package or a file, as long as there is time."""
+def draw(possible: Mapping[str, Sequence[Mutant]], count: int, random: Random) -> dict[str, list[Mutant]]:
+    """Some of all that are possible in these packages, with more of those that concern data."""
+    ranked = [
+        (random.random() ** (1 / _weight(place)), place, mutant) for place, of in possible.items() for mutant in of
+    ]
+    ranked.sort(key=lambda it: -it[0])
+    drawn: dict[str, list[Mutant]] = {place: [] for place in possible}
+    for _, place, mutant in ranked[:count]:
+        drawn[place].append(mutant)
+    return drawn
+
+
+def _weight(place: str) -> int:
+    room, _, name = place.partition("/")
+    return OFTEN if room in KEEPS_DATA or (room == "node" and name in KEEPS_DATA_IN_NODE) else 1
+
+
+def judge(place: str, drawn: Sequence[Mutant], ends: float) -> Iterator[tuple[Mutant, str]]:
+    """Plant the bugs that were drawn in a package or a file, as long as there is time."""
     tests = tests_of(place)
     seen = watch(tests, place)
-    print(f"{place}: {len(possible)} bugs are possible, {len(seen.took_s)} tests may notice", flush=True)
-    for mutant in random.sample(possible, min(count, len(possible))):
+    print(f"{place}: {len(drawn)} bugs were drawn, {len(seen.took_s)} tests may notice", flush=True)
+    for mutant in drawn:
         if time.monotonic() > ends:
             print(f"{place}: no time for more", flush=True)
             return
@@ -249,7 +294,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Plant bugs and see which ones the tests do not notice.")
     parser.add_argument("places", nargs="*", metavar="PLACE", help="a package or a file, as in log/recovery.py")
-    parser.add_argument("--count", type=int, default=100, help="bugs for each place (default: %(default)s)")
+    parser.add_argument(
+        "--count", type=int, default=200, help="bugs in all; most where data are kept (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="at most so long altogether (default: %(default)s)")
     parser.add_argument("--since", metavar="REVISION", help="only in lines that changed since then")
@@ -259,31 +306,34 @@ def main() -> None:
     deadline = time.monotonic() + options.minutes * 60
     changed = changed_lines(options.since) if options.since else None
     places = options.places or (list(TESTS) if changed is None else _packages(changed))
+    possible = {
+        place: [one for one in mutants_of(place) if changed is None or one.line in changed.get(one.path, ())]
+        for place in places
+    }
+    drawn = draw(possible, options.count, Random(options.seed))
     figures: dict[str, tuple[int, int, dict[str, int]]] = {}
     left: list[str] = []
     for number, place in enumerate(places):
         now = time.monotonic()
         ends = now + (deadline - now) / (len(places) - number)
-        possible = [one for one in mutants_of(place) if changed is None or one.line in changed.get(one.path, ())]
         tally: dict[str, int] = {}
-        judged = judge(place, possible, options.count, Random(options.seed), ends) if possible else ()
-        for mutant, verdict in judged:
+        for mutant, verdict in judge(place, drawn[place], ends) if drawn[place] else ():
             tally[verdict] = tally.get(verdict, 0) + 1
             if verdict != "noticed":
                 left.append(f"{verdict}: {mutant}")
                 print(left[-1], flush=True)
         print(f"{place}: {tally}", flush=True)
         lines = sum(len(of) for path, of in (changed or {}).items() if (SOURCE / place) in (path, *path.parents))
-        figures[place] = (lines, len(possible), tally)
+        figures[place] = (lines, len(possible[place]), tally)
         if options.page:
             options.page.write_text(page(options.since, figures, left))
 
 
 def _packages(changed: Mapping[Path, set[int]]) -> list[str]:
-    """Those with unit tests that have changed; of `node` the rooms."""
+    """Those with tests of their own that have changed; of `node` the rooms."""
     parts = {path.relative_to(SOURCE).parts for path in changed}
     names = {"/".join(of[:2]) if of[0] == "node" else of[0] for of in parts}
-    return sorted(name for name in names if (ROOT / "tests" / "unit" / name).is_dir())
+    return sorted(name for name in names if name in TESTS or (ROOT / "tests" / "unit" / name).is_dir())
 
 
 if __name__ == "__main__":

@@ -12,12 +12,45 @@ from typing import cast
 from click.testing import CliRunner
 from tests.golden.test_admin import Sampling, said
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
+from tests.unit.client.fake_broker import Reply
 from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread
 
 from penstock.cli.main import main
+from penstock.protocol.messages.describe_cluster import DescribeClusterResponse
+from penstock.protocol.requests.framing import RequestHeader
+from penstock.protocol.schema import Message
 
+CLI_PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 FILES = {"{": "json", "[[rule]]": "toml", "Principal = ": "log"}
 """By the beginning of a word, what kind of file it is; semicolons end the lines of those that are not JSON."""
+
+RECORDS = "the fake broker has no records: tests/wire"
+SPARK = "it runs a pipeline: tests/spark"
+TIME = "it tells how long something has lasted: tests/wire/test_cli_transactions.py"
+APIS = "it prints what may change with each API: tests/unit/cli/cluster/test_api_versions.py"
+ELSEWHERE = {
+    **dict.fromkeys(("consume", "consumer-perf-test", "e2e-latency", "produce", "producer-perf-test"), RECORDS),
+    **dict.fromkeys(("verifiable-consumer", "verifiable-producer", "replica-verification"), RECORDS),
+    **dict.fromkeys(("pipeline reset", "pipeline run", "pipeline submit", "demo two-level"), SPARK),
+    **dict.fromkeys(("transactions describe", "transactions find-hanging"), TIME),
+    **dict.fromkeys(("broker-api-versions", "cluster api-versions"), APIS),
+    "balance execute": "it follows moves to their end: tests/wire/test_cli_balance.py",
+    "console": "it serves pages: tests/unit/console",
+    "metadata-quorum add-controller": "it looks into the controller's directory: tests/wire/test_cli_quorum.py",
+    "metadata-shell": "it has commands of its own: tests/unit/cli/metadata_shell",
+}
+"""Commands that are not in the transcript, and why."""
+
+
+class Reached(Sampling):
+    """Its brokers are where it is."""
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        answer = super().__call__(header, request)
+        if isinstance(answer, DescribeClusterResponse) and self.broker is not None:
+            for broker in answer.brokers:
+                broker.host, broker.port = self.broker.address
+        return answer
 
 
 class CommandLecture:
@@ -25,12 +58,12 @@ class CommandLecture:
         self._path = path
 
     def handle(self, line: str) -> Iterable[str]:
-        sampling = Sampling()
-        with served_in_a_thread(cast("FakeCluster", sampling)) as broker:
+        with served_in_a_thread(cast("FakeCluster", Reached())) as broker:
             words = [self._word(number, word) for number, word in enumerate(shlex.split(line))]
             address = str(broker.address)
             result = CliRunner().invoke(main, [*words, "--bootstrap-server", address])
             output = result.output.replace(address, "ADDRESS").replace(str(self._path), "PATH")
+            output = output.replace(str(broker.address.port), "PORT")
             yield from (said(it) for header, it in broker.requests if header.api_key not in OF_THE_CLUSTER)
         yield from (f"| {row}".rstrip() for row in output.splitlines())
         if result.exit_code:
@@ -47,3 +80,10 @@ class CommandLecture:
 
 def test_commands(tmp_path: Path, transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
     transcript("commands.txt", CommandLecture(tmp_path).handle)
+
+
+def test_every_command_that_asks_a_cluster_is_told_of() -> None:
+    told = (Path(__file__).parent / "commands.txt").read_text().splitlines()
+    _, *sections = CLI_PAGE.read_text().split("\n## `penstock ")
+    asking = {section.partition("`")[0] for section in sections if "`--bootstrap-server" in section}
+    assert {name for name in asking if not any(f"{line} ".startswith(f"{name} ") for line in told)} == ELSEWHERE.keys()

@@ -57,7 +57,6 @@ class Acquisition:
         self._until_ms = until_ms
         self._limit = limit
         self._throttle_from = max(LEAST_THROTTLE_LIMIT, -(-self._limit // 2))
-        self._left = 0
         self.next_offset = 0
         self.left: int | None = None
         self.acquired: list[Acquired] = []

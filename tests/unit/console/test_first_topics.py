@@ -6,20 +6,33 @@ from uuid import UUID
 
 import pytest
 
-from penstock.client.admin import ClusterDescription
+from penstock.client.admin import BrokerDescription, ClusterDescription
 from penstock.client.errors import UnsupportedByBrokerError
-from penstock.client.metadata import TopicMetadata
+from penstock.client.metadata import PartitionMetadata, TopicMetadata
 from penstock.client.settings import ClientSettings
 from penstock.console.views.cluster import overview
 from penstock.console.views.topics import topics
 from penstock.console.watched import WatchedCluster
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 
 NAMES = ("clicks", "orders", "views")
 
 
 def named(*names: str) -> list[TopicMetadata]:
-    return [TopicMetadata(name, UUID(int=1), False, ErrorCode.NONE, {}) for name in names]
+    return [
+        TopicMetadata(
+            name,
+            UUID(int=1),
+            False,
+            ErrorCode.NONE,
+            {
+                index: PartitionMetadata(name, index, 1 + index, 5, [1, 2], [1, 2], [], ErrorCode.NONE)
+                for index in (0, 1)
+            },
+        )
+        for name in names
+    ]
 
 
 class Brokers:
@@ -79,7 +92,7 @@ async def test_the_overview_says_what_it_knows(monkeypatch: pytest.MonkeyPatch) 
     watched = watched_by(brokers, monkeypatch)
 
     async def described() -> ClusterDescription:
-        return ClusterDescription("c", 1, [])
+        return ClusterDescription("c", 1, [BrokerDescription(1, Address("h", 1), None, is_fenced=False)])
 
     async def metrics() -> dict[int, Any]:
         return {}
@@ -91,6 +104,9 @@ async def test_the_overview_says_what_it_knows(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("penstock.console.views.cluster._controller", brokers.none)
     found = await overview(watched, {})
     assert (found["topics"], found["partitions"], found["problems"]["offline"]["count"]) == (None, None, None)
+    assert (found["brokers"][0]["leads"], found["brokers"][0]["holds"]) == (None, None)
     brokers.let.set()
     await watched.topics()
-    assert (await overview(watched, {}))["topics"] == 3
+    found = await overview(watched, {})
+    assert (found["topics"], found["partitions"]) == (3, 6)
+    assert (found["brokers"][0]["leads"], found["brokers"][0]["holds"]) == (3, 6)

@@ -1,5 +1,6 @@
 import pytest
 
+from penstock.console.serving import reading
 from penstock.console.shown import MOST_BYTES, shown
 
 
@@ -33,3 +34,8 @@ def test_a_cut_goes_through_no_character(before: int) -> None:
     assert found["cut"]
     assert found["size"] == len(data)
     assert found["text"] == "x" * (MOST_BYTES - before)
+
+
+def test_a_file_s_name_is_plain_in_its_header() -> None:
+    headers = reading._file('t_1-0.é"\r\nX-A: b.bin', "application/octet-stream")
+    assert headers["Content-Disposition"] == 'attachment; filename="t_1-0.____X-A__b.bin"'

@@ -13,7 +13,7 @@ from penstock.log.record_checks import InvalidRecords
 from penstock.log.rolling import must_roll
 from penstock.log.segment import Segment
 from penstock.log.validation import AppendOrigin, parse_follower_batches
-from penstock.protocol.batch import read_header, write_crc
+from penstock.protocol.batch import check_crc, read_header, write_crc
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, decode_batch, encode_batch
@@ -281,7 +281,9 @@ def test_a_latest_timestamp_that_no_record_has_is_mended(
     data[35:43] = (NOW + 3_000_000).to_bytes(8, "big")
     write_crc(data, 0, len(data))
     append(log, memoryview(data))
-    assert read_header(log.read(0, 1000).read(), 0).max_timestamp == latest_ms
+    kept = log.read(0, 1000).read()
+    assert read_header(kept, 0).max_timestamp == latest_ms
+    assert check_crc(kept, 0, read_header(kept, 0))
     found = run_through(log.search_max_timestamp())
     assert latest_ms == (-1 if found is None else found.timestamp_ms)
 

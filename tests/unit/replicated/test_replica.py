@@ -1,4 +1,5 @@
 from penstock.protocol.records import Record, encode_batch
+from penstock.raft.ports import SnapshotId
 from penstock.replicated.machine import StateMachine
 from penstock.replicated.replica import Replica
 
@@ -8,6 +9,10 @@ class Applied(StateMachine[int]):
 
     def __init__(self) -> None:
         self.count = 0
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def apply(self, entry: Record) -> int:
         self.count += 1
@@ -37,3 +42,12 @@ def test_the_mark_of_a_read_does_not_reach_the_machine() -> None:
     replica = Replica(Applied)
     commit(replica, 5, epoch=1, value=None)
     assert (replica.machine.count, replica.end_offset) == (0, 6)
+
+
+def test_a_machine_that_a_snapshot_replaces_is_closed() -> None:
+    replica = Replica(Applied)
+    commit(replica, 5, epoch=1)
+    before = replica.machine
+    replica._begin_anew(Applied(), SnapshotId(9, 2))
+    assert before.is_closed
+    assert (replica.machine.is_closed, replica.machine.count, replica.end_offset) == (False, 0, 9)

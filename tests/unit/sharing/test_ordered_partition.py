@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.sharing.acquiring import Acquired, Demand, Fetched
 from penstock.sharing.in_flight import RecordState
 from penstock.sharing.ordered import Keyed, OrderedPartition
 from penstock.sharing.values import ShareSettings, StateBatch, Written
@@ -41,3 +42,12 @@ def test_what_was_in_flight_is_not_gone_over_for_each_record() -> None:
     partition.admit([Keyed(0, MANY - 1, {Offset(offset): offset for offset in range(MANY)})])
     assert sum(len(run) for run in partition.flight.runs() if run.is_available) == MANY
     assert Offset.compared < 50 * MANY
+
+
+def test_what_the_leader_before_had_in_flight_and_wrote_nothing_of_is_as_any_other() -> None:
+    """It is given out as records are that were delivered: here as one run, up to its end."""
+    partition = OrderedPartition(ShareSettings(ordered_by_key=True))
+    partition.load()
+    partition.loaded(Written(0, 1, [StateBatch(3, 4, RecordState.AVAILABLE, 1)]), 0)
+    partition.admit([Keyed(0, 4, {offset: offset for offset in range(5)})])
+    assert partition.acquire(Demand("ann", 2, 2), Fetched(0, [(0, 4)]), 0) == [Acquired(0, 2, 1)]

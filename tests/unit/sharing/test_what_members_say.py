@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Demand, Fetched
 from penstock.sharing.breaker import PROBE_MS, Breaker, State
+from penstock.sharing.checks import check_in_flight
+from penstock.sharing.in_flight import Batch, InFlight, RecordState, Run
 from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import GAP, NEVER_MS, RELEASE, Acknowledgement, ShareSettings, Written, same_types
 
@@ -49,3 +52,51 @@ def test_a_gap_is_no_record_that_was_accepted() -> None:
     assert partition.breaker.state is State.PROBING
     partition.breaker.pass_time(partition.breaker.next_ms + PROBE_MS)
     assert partition.can_acquire, "the next probe comes all the same"
+
+
+@pytest.mark.parametrize("start_offset", [0, 11, 13, 99])
+@pytest.mark.parametrize("delays_ms", [[], [5], [5, 5, 6], [5, 6, 6]])
+@pytest.mark.parametrize("types", [[1], [1, 1, 2], [1, 2, 2], [2, 1, 2]])
+def test_what_is_said_of_each_offset_is_the_same_in_few_words(
+    types: list[int], delays_ms: list[int], start_offset: int
+) -> None:
+    told = same_types(Acknowledgement(10, 12, types, delays_ms), start_offset)
+    each = {at: (kind, delay) for kind, delay, first, last in told for at in range(first, last + 1)}
+    assert each == {
+        10 + at: (types[at % len(types)], delays_ms[at % len(delays_ms)] if delays_ms else -1)
+        for at in range(3)
+        if 10 + at >= start_offset
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "code"),
+    [
+        (5, 9, None),
+        (4, 9, ErrorCode.INVALID_RECORD_STATE),
+        (2, 3, ErrorCode.INVALID_RECORD_STATE),
+        (5, 10, ErrorCode.INVALID_REQUEST),
+        (10, 11, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_acknowledged_is_in_flight_from_its_first_to_its_last(
+    first: int, last: int, code: ErrorCode | None
+) -> None:
+    flight = InFlight()
+    flight.add(Batch([Run(5, 9, RecordState.ACQUIRED, 1)]))
+    said = Acknowledgement(first, last, [RELEASE])
+    if code is None:
+        check_in_flight(flight, 0, said)
+        return
+    with pytest.raises(KafkaError) as refusal:
+        check_in_flight(flight, 0, said)
+    assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(("most", "last"), [(5, 4), (6, 9), (10, 9)])
+def test_what_is_acquired_ends_with_a_batch_of_the_log(most: int, last: int) -> None:
+    partition = SharePartition(ShareSettings())
+    partition.load()
+    partition.loaded(Written(0, 1), 0)
+    acquired = partition.acquire(Demand("ann", most, 500), Fetched(0, [(0, 4), (5, 9)]), 0)
+    assert acquired[-1].last == last

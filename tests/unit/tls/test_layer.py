@@ -186,6 +186,15 @@ async def test_what_is_written_arrives_and_not_in_the_clear(authority: Authority
         assert not pair.server.fault + pair.client.fault
 
 
+async def test_what_comes_with_the_end_of_the_handshake_is_heard_at_once(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    while not pair.client.is_secured:
+        assert pair._carried(pair.client, pair.server) | pair._carried(pair.server, pair.client)
+    pair.client.layer.write(b"question")
+    pair._carried(pair.client, pair.server)
+    assert pair.server.inner.received == b"question"
+
+
 async def test_a_protocol_that_stops_reading_gets_the_rest_later(authority: Authority, server: Holder) -> None:
     pair = Pair(authority, server)
     pair.exchange()

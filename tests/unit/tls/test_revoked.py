@@ -82,3 +82,11 @@ def test_a_file_that_is_none_is_named(content: str | None, words: str, authority
     with pytest.raises(TlsConfigError, match=words) as refused:
         Keys(lambda: settings, serving_context)
     assert refused.value.key == CRL
+
+
+@pytest.mark.parametrize(("left_s", "days"), [(3 * 86_400, 3), (3 * 86_400 - 1, 2), (1, 0), (-1, -1)])
+def test_the_days_that_a_certificate_has_left(authority: Authority, left_s: int, days: int) -> None:
+    ada = authority.signs("ada")
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(ada.pem)}
+    expires_s = int(ada.certificate.not_valid_after_utc.timestamp())
+    assert Keys(lambda: settings, serving_context).days_left((expires_s - left_s) * 1000) == days

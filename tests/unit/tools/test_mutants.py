@@ -4,9 +4,11 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
-from tools.planter import ROOT, Planter, mutants_of
+from tools.mutants import draw
+from tools.planter import ROOT, Mutant, Planter, mutants_of
 
 SOURCE = '''"""A docstring."""
 LIMIT: int = 3
@@ -72,6 +74,15 @@ def test_nothing_is_planted_beside_spark() -> None:
     names = {one.path.relative_to(ROOT / "src" / "penstock" / "pipeline").parts[0] for one in mutants_of("pipeline")}
     assert "spec" in names
     assert not names & {"running", "session.py"}
+
+
+def test_what_keeps_data_is_drawn_three_times_as_often() -> None:
+    possible = {place: [Mutant(ROOT / place, number, 1, "") for number in range(4_000)] for place in ("log", "cli")}
+    drawn = draw(possible, 400, Random(7))
+    assert drawn == draw(possible, 400, Random(7))
+    assert len(drawn["log"]) + len(drawn["cli"]) == 400
+    assert 2 < len(drawn["log"]) / len(drawn["cli"]) < 4
+    assert [len(some) for some in draw(possible, 9_000, Random(7)).values()] == [4_000, 4_000]
 
 
 def in_a_process_of_its_own(script: str) -> str:

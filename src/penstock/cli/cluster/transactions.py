@@ -148,8 +148,8 @@ class Marked(Value):
     coordinator_epoch: int | None = option("The epoch of the coordinator that it had.")
 
     def check(self) -> None:
-        given = [it is not None for it in (self.producer_id, self.producer_epoch, self.coordinator_epoch)]
-        if (self.start_offset is None) == (not any(given)) or (any(given) and not all(given)):
+        given = {it is not None for it in (self.producer_id, self.producer_epoch, self.coordinator_epoch)}
+        if given != {self.start_offset is None}:
             raise click.UsageError(
                 "give --start-offset, or --producer-id with --producer-epoch and --coordinator-epoch"
             )

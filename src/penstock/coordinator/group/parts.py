@@ -54,7 +54,7 @@ class DecidedParts(Parts, DecidedAhead):
 
     @property
     def is_gone(self) -> bool:
-        return not self.ahead and self.is_empty and self.committed.is_empty
+        return not self.ahead and self.is_empty
 
     def all_is_committed(self) -> None:
         self.ahead = 0

@@ -26,6 +26,11 @@ from penstock.protocol.uuids import random_uuid, uuid_to_text
 logger = logging.getLogger(__name__)
 
 
+def spelled(path: str) -> str:
+    """As directories are told apart: `/data/` is `/data`."""
+    return path.rstrip("/") or "/"
+
+
 class LogRoots:
     """`cluster_id` None takes the one that the directories hold or, when they are new, draws one. Online directories
     are locked. Raises LogDirectoryError, unless the node can do without that directory.
@@ -44,8 +49,8 @@ class LogRoots:
         self._disk = disk
         self._random = random
         self._node_id = node_id
-        self._data_paths = [path.rstrip("/") or "/" for path in paths]
-        self.metadata_path = self._data_paths[0] if metadata_path is None else metadata_path.rstrip("/") or "/"
+        self._data_paths = [spelled(path) for path in paths]
+        self.metadata_path = self._data_paths[0] if metadata_path is None else spelled(metadata_path)
         self._by_path: dict[str, LogDirectory] = {}
         self._cordoned: list[str] = []
         self._without_identity: list[LogDirectory] = []
@@ -90,7 +95,7 @@ class LogRoots:
 
     def cordon(self, paths: Iterable[str]) -> None:
         """These directories and no others, or all for `*`, are to get no new replicas (KIP-1066)."""
-        wanted = {path.rstrip("/") or "/" for path in paths}
+        wanted = {spelled(path) for path in paths}
         self._cordoned = [path for path in self._data_paths if path in wanted or "*" in wanted]
 
     def is_cordoned(self, path: str) -> bool:

@@ -98,6 +98,14 @@ def _key(entry: Mapping[str, Any]) -> Iterator[SigningKey]:
         yield SigningKey(name, algorithms, parsed)
 
 
+def _pauses_ms(settings: ListenerOAuth) -> Iterator[int]:
+    """After one failure, and after each that follows it."""
+    pause_ms = settings.retry_backoff_ms
+    while True:
+        yield pause_ms
+        pause_ms = min(2 * pause_ms, settings.retry_backoff_max_ms)
+
+
 class ProviderKeys:
     """The keys behind one address."""
 
@@ -144,7 +152,7 @@ class ProviderKeys:
 
     async def _follow(self) -> None:
         settings = self._settings
-        pause_ms = settings.retry_backoff_ms
+        pauses_ms = _pauses_ms(settings)
         while True:
             self._asked_s, self._is_asking = self._elapsed_s(), True
             self._wanted.clear()
@@ -153,8 +161,9 @@ class ProviderKeys:
             waiting, self._waiting = self._waiting, []
             for call in waiting:
                 call()
-            wait_ms = settings.refresh_ms if has_come else pause_ms
-            pause_ms = settings.retry_backoff_ms if has_come else min(2 * pause_ms, settings.retry_backoff_max_ms)
+            if has_come:
+                pauses_ms = _pauses_ms(settings)
+            wait_ms = settings.refresh_ms if has_come else next(pauses_ms)
             try:
                 async with asyncio.timeout(wait_ms / 1000):
                     await self._wanted.wait()

@@ -2,6 +2,7 @@
 
 import time
 from datetime import datetime
+from typing import Any, cast
 
 import click
 import pytest
@@ -10,8 +11,9 @@ from penstock.cli.measuring.consumer_perf_test import Counted, Report
 from penstock.cli.measuring.dates import java_date
 from penstock.cli.measuring.latencies import MEBIBYTE, Latencies, percentiles
 from penstock.cli.measuring.librdkafka import LibrdkafkaSender, consumer_config, producer_config
+from penstock.cli.measuring.verifiable_consumer import Reading
 from penstock.client.settings import ConsumerSettings, ProducerSettings
-from penstock.client.values import TopicPartition
+from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.compression import Compression
 
 
@@ -76,3 +78,13 @@ def test_librdkafka_takes_what_it_is_given() -> None:
     assert consumer["partition.assignment.strategy"] == "range"
     assert consumer["fetch.wait.max.ms"] == "500"
     LibrdkafkaSender("a:1", ProducerSettings(), "t")
+
+
+def test_a_verifiable_consumer_goes_on_behind_what_it_was_given() -> None:
+    reading = Reading(cast("Any", None), -1, is_verbose=False, commits=True)
+    records = [ConsumedRecord("t", partition, offset, 0, None, b"") for partition, offset in ((0, 4), (1, 9), (0, 6))]
+    offsets = reading._told(records)
+    assert {place: it.offset for place, it in offsets.items()} == {
+        TopicPartition("t", 0): 7,
+        TopicPartition("t", 1): 10,
+    }

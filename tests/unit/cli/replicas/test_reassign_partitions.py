@@ -78,6 +78,7 @@ def penstock(directory: Path, *arguments: str, extra: str = "") -> Result:
 
 
 def test_what_is_on_the_move_is_shown(partitions: FakePartitions, tmp_path: Path) -> None:
+    assert penstock(tmp_path, "--list").output == "No partition reassignments found.\n"
     partitions.moving = MOVING
     assert penstock(tmp_path, "--list").output.splitlines() == [
         "Current partition reassignments:",

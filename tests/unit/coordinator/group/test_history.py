@@ -173,6 +173,8 @@ def test_a_member_that_is_silent_is_named_before_it_is_out() -> None:
     assert bench.group.state.members
     bench.advance(1)
     assert who(told(bench)[-1]) == [("SESSION_TIMEOUT", "m1")]
+    bench.join("m2", "a")
+    assert not bench.shard._table.historian._notes, "why somebody went is told once"
     assert "m1 sent no heartbeat for 45000 ms, and is out" in notes.lines[-1]
 
 

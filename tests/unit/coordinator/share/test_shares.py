@@ -384,3 +384,17 @@ def test_records_are_what_they_claim_or_refused() -> None:
     ):
         with pytest.raises(DecodeError):
             decode_record(bad_key, bad_value)
+
+
+def test_what_is_asked_at_once_and_is_not_large_is_one_batch() -> None:
+    bench = Bench()
+    bench.holds = True
+    asked = [
+        (SharePartitionKey(GROUP, TOPIC, index), PartitionData(partition=index, state_epoch=1, start_offset=0))
+        for index in range(PARTITIONS)
+    ]
+    bench.take(bench.shard.initialize("all", asked, bench.now_ms))
+    (append,) = bench.under_way
+    assert len(append.records) == PARTITIONS
+    bench.commit()
+    assert [one.error_code for one in bench.replies["all"]] == [ErrorCode.NONE] * PARTITIONS

@@ -97,6 +97,8 @@ def test_the_authorizer_that_is_there_takes_its_keys_off_the_list() -> None:
     config = BrokerConfig.embedded(STANDARD | {"super.users": "User:a;User:b"})
     assert config.has_authorizer
     assert not list(asked_by_keys(config.asking))
+    more = BrokerConfig.embedded(STANDARD | {"client.quota.callback.class": "org.example.Quotas"})
+    assert len(list(asked_by_keys(more.asking))) == 1
     other = BrokerConfig.embedded({"authorizer.class.name": "org.example.Ranger", "super.users": "User:a"})
     assert not other.has_authorizer
     assert len(list(asked_by_keys(other.asking))) == 2

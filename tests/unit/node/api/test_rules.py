@@ -357,3 +357,9 @@ def test_who_asks_for_tokens_is_known_by_more_than_a_token() -> None:
     asking = session.replace(principal=Principal("User", "ada"))
     nobody = [session, session.replace(principal=NODE), session.replace(principal=Principal("User", "ada", True))]
     assert [asking.asker, *(one.asker for one in nobody)] == ["User:ada", "", "", ""]
+
+
+@pytest.mark.parametrize("handlers", [BROKER_HANDLERS, CONTROLLER_HANDLERS])
+def test_every_clause_of_a_rule_says_which_right_it_asks_for(handlers: str) -> None:
+    told = {key: [str(clause) for clause in handler.rule] for key, handler in load_handlers(handlers).items()}
+    assert not {key: words for key, words in told.items() if any(not it or it.endswith("or ") for it in words)}

@@ -10,6 +10,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -194,6 +195,11 @@ async def test_a_provider_that_is_away_is_asked_again_and_what_is_known_counts(
             await asyncio.sleep(0)
         assert await checks.name(FIRST.sign(claims())) == "ada"
     assert caplog.text.count("cannot be fetched") == 1
+
+
+def test_pauses_grow_up_to_the_longest() -> None:
+    pauses_ms = oauth._pauses_ms(SETTINGS.replace(retry_backoff_ms=100, retry_backoff_max_ms=700))
+    assert list(islice(pauses_ms, 5)) == [100, 200, 400, 700, 700]
 
 
 async def test_a_fault_of_which_nobody_thought_ends_neither_the_wait_of_clients_nor_the_fetching(

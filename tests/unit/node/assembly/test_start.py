@@ -43,6 +43,20 @@ async def test_port_0_is_advertised_as_the_port_it_became(tmp_path: Path) -> Non
         await node.stop()
 
 
+async def test_metrics_of_a_node_to_which_nothing_has_happened_are_served(tmp_path: Path) -> None:
+    """All of them, so that none needs something to have happened."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    node = await start_node(config(tmp_path, penstock_metrics_listener=f"127.0.0.1:{port}"))
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.close()
+    finally:
+        await node.stop()
+
+
 async def test_it_is_the_same_cluster_after_a_restart(tmp_path: Path) -> None:
     ids = []
     for _ in range(2):

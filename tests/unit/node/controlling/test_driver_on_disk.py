@@ -122,3 +122,23 @@ async def test_what_was_held_is_refused_where_another_one_is_active(memory: Gate
     assert not waiting.done()
     driver.controller.go_on()
     assert await refused(waiting) == ErrorCode.NOT_CONTROLLER
+
+
+async def test_who_has_resigned_is_not_active_again_when_its_quorum_elects_it(memory: GatedLog) -> None:
+    driver = await started(memory)
+    assert driver.controller.is_active
+    driver.controller.resign()
+    driver.controller._leader_changed(NODE, 2)
+    assert not driver.controller.is_active
+
+
+async def test_a_session_ends_at_a_controller_that_decides_and_nowhere_else(memory: GatedLog) -> None:
+    driver = await started(memory)
+    controller, epoch = driver.controller, driver.image.brokers[NODE].epoch
+    controller.hold()
+    assert not controller.end_session(NODE, epoch)
+    controller.go_on()
+    assert not controller.end_session(NODE, epoch + 1), "a registration that there is not"
+    assert controller.end_session(NODE, epoch)
+    controller.resign()
+    assert not controller.end_session(NODE, epoch)

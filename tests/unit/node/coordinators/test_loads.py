@@ -61,6 +61,7 @@ async def test_commits_and_fetches_wait_until_the_coordinator_has_taken_over(tmp
         assert (await committed).topics[0].partitions[0].error_code == ErrorCode.NONE
     (topic,) = group.topics
     assert (group.error_code, topic.partitions[0].committed_offset) == (ErrorCode.NONE, 41)
+    assert node.groups.load_time.count, "of each partition"
     await node.stop()
 
 

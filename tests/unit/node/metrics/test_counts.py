@@ -61,3 +61,10 @@ def test_fetches_of_nodes_are_counted_apart() -> None:
     fetch.of_nodes.done(17, 5)
     assert (fetch.waiting, fetch.of_nodes.waiting, fetch.all_waiting, fetch.count) == (1, 1, 2, 0)
     assert counts.api(3, 13).of_nodes is counts.api(3, 13)
+
+
+def test_all_counts_begin_at_nothing() -> None:
+    node = NodeCounts()
+    assert (node.isr_shrinks, node.isr_expands, node.isr_failures) == (0, 0, 0)
+    listener = node.listener("PLAINTEXT")
+    assert {name: getattr(listener, name) for name in listener.__slots__} == dict.fromkeys(listener.__slots__, 0)

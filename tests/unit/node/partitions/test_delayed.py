@@ -220,6 +220,17 @@ def test_who_leads_no_longer_delivers_nothing(one: One) -> None:
     assert one.host.partition.needed_from == one.host.log.log_start_offset, "its leader says where the log begins"
 
 
+def test_what_has_stopped_is_not_waited_for_by_anybody(one: One) -> None:
+    partition = one.host.partition
+    assert partition is not None
+    assert partition.delivery is not None
+    assert partition.leader is not None
+    one.run()
+    assert len(partition.leader.appended) == 1
+    partition.delivery.stop()
+    assert not len(partition.leader.appended)
+
+
 async def test_however_many_partitions_have_something_due_one_delivers_in_a_turn_of_the_loop(one: One) -> None:
     partition, turns = one.host.partition, Turns(one.host.now_ms)
     assert partition is not None

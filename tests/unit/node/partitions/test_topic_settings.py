@@ -98,3 +98,13 @@ def test_what_is_not_understood_or_has_no_effect_is_told(caplog: pytest.LogCaptu
     for value in ("1", "2"):
         one.settings({"preallocate": "true", "retention.ms": value})
     assert len([line for line in caplog.messages if "has no effect" in line]) <= 1, "once"
+
+
+def test_limits_hold_from_the_start() -> None:
+    rates = {
+        "leader.replication.throttled.rate": "5",
+        "follower.replication.throttled.rate": "6",
+        "replica.alter.log.dirs.io.max.bytes.per.second": "7",
+    }
+    limits = Throttles(BrokerConfig.embedded(rates))
+    assert [one.bytes_per_s for one in (limits.leader, limits.follower, limits.directories)] == [5, 6, 7]

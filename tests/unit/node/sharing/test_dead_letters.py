@@ -102,11 +102,14 @@ async def test_a_rejected_record_has_a_letter_that_says_why_and_is_archived_then
         assert [it.state_batches[0].delivery_state for it in stand_in.written] == [3, 4], "ARCHIVING is written first"
 
 
-async def test_letters_are_copies_where_the_group_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("first", "values"), [(0, [b"a", b"b", b"c"]), (2, [b"c"])])
+async def test_letters_are_copies_where_the_group_wants_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, values: list[bytes]
+) -> None:
     async with letters_at_another_broker(tmp_path, monkeypatch, group={COPIES: "true"}) as (_, stand_in, ann):
-        await rejects(ann, 0, 2)
-        await until(lambda: archived(stand_in) == [0, 1, 2])
-        assert [letter.value for _, letter in stand_in.letters] == [b"a", b"b", b"c"]
+        await rejects(ann, first, 2)
+        await until(lambda: archived(stand_in) == list(range(first, 3)))
+        assert [letter.value for _, letter in stand_in.letters] == values
 
 
 async def test_what_the_log_has_no_longer_keeps_no_copy_from_others(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.node.telemetry.otlp_bytes import field, gauge, histogram, metrics_data, total
+from tests.unit.node.telemetry.otlp_bytes import field, fixed, gauge, histogram, metrics_data, total
 
 from penstock.node.telemetry import otlp
-from penstock.node.telemetry.otlp import Point, read_points
+from penstock.node.telemetry.otlp import Point, _Reader, read_points
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.varint import encode_uvarint
 
 MOST = 100
 
@@ -63,3 +64,18 @@ def test_any_bytes_are_points_or_an_error(data: bytes) -> None:
         read_points(metrics_data(gauge("a", 1), data) + data, MOST)
     except DecodeError:
         pass
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (field(1, b"on"), "on"),
+        (encode_uvarint(2 << 3) + encode_uvarint(1), "true"),
+        (encode_uvarint(3 << 3) + encode_uvarint(5), "5"),
+        (encode_uvarint(3 << 3) + encode_uvarint((1 << 64) - 5), "-5"),
+        (fixed(4, 0.5), "0.5"),
+        (b"", ""),
+    ],
+)
+def test_values_of_attributes_are_text(value: bytes, text: str) -> None:
+    assert _Reader()._any(memoryview(value)) == text

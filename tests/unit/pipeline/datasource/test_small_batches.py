@@ -1,12 +1,13 @@
 """A reader hands its rows over along with the plan, once."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from penstock.pipeline.datasource import small_batches
-from penstock.pipeline.datasource.small_batches import RowsWithPlan
+from penstock.pipeline.datasource.small_batches import RowsWithPlan, SmallBatches
 
 
 class Reader(RowsWithPlan):
@@ -33,3 +34,12 @@ def test_a_reader_is_one_of_sparks_simple_ones_while_it_has_rows(monkeypatch: py
     assert list(cache) == ["row"]
     assert reader.getCache(0, 1) is None
     assert reader.__class__ is Reader
+
+
+SIZES = ("min_partitions", "max_records_per_partition", "max_partitions_per_task")
+
+
+@pytest.mark.parametrize("size", [*SIZES, None])
+def test_tasks_read_where_somebody_has_set_their_size(size: str | None) -> None:
+    source = SimpleNamespace(fetch_bytes=1, replace=lambda **_: None, **(dict.fromkeys(SIZES, 0) | {size or "none": 5}))
+    assert (SmallBatches(cast("Any", source))._most == 0) is (size is not None)

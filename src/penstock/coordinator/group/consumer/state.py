@@ -1,5 +1,6 @@
 """What the records of a consumer group add up to, and where it is found fast: owners, static members, subscribers."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, ClassVar
 from uuid import UUID
@@ -55,11 +56,7 @@ class GroupView(EpochView[GroupEpoch, Subscription, Target, Current]):
     @property
     def assignor_counts(self) -> dict[str, int]:
         """How many members name each assignor."""
-        counts: dict[str, int] = {}
-        for member in self.members.values():
-            if member.assignor is not None:
-                counts[member.assignor] = counts.get(member.assignor, 0) + 1
-        return counts
+        return Counter(member.assignor for member in self.members.values() if member.assignor is not None)
 
     def preferred_assignor(self, offered: tuple[str, ...]) -> str:
         """The one that most members name; of those that as many name, the first that is offered; or else the first."""

@@ -20,6 +20,7 @@ from penstock.coordinator.group.share.records import PARTITIONS
 from penstock.coordinator.group.share.states import BY_STRATEGY, Errors, first_error
 from penstock.coordinator.group.share.table import ShareGroupTable, put
 from penstock.coordinator.group.share.values import OfTopic
+from penstock.coordinator.group.write_errors import group_write_error
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_share_group_offsets import (
@@ -78,8 +79,7 @@ def alter(house: ShareGroupTable, token: Token, request: AlterShareGroupOffsetsR
             finish = partial(_begun, house, group, answer, token)
             _ask_to_begin(house, group, offsets, group.committed.epoch, finish)
         else:
-            lost = ErrorCode.COORDINATOR_NOT_AVAILABLE if error is ErrorCode.NONE else error
-            house.table.reply(token, _unless_lost(answer, lost))
+            house.table.reply(token, _unless_lost(answer, _lost(error)))
 
     house.write(draft, now_ms, then=then)
 
@@ -199,6 +199,11 @@ def _refused_alteration(error: KafkaError, lost: ErrorCode) -> AlterShareGroupOf
     return AlterShareGroupOffsetsResponse(error_code=code, error_message=message)
 
 
+def _lost(error: ErrorCode) -> ErrorCode:
+    """What a client hears where a write failed, or where it did not and the group is gone by now."""
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if error is ErrorCode.NONE else group_write_error(error)
+
+
 def _unless_lost(answer: AlterShareGroupOffsetsResponse, error: ErrorCode) -> AlterShareGroupOffsetsResponse:
     return answer if error is ErrorCode.NONE else AlterShareGroupOffsetsResponse(error_code=error)
 
@@ -268,7 +273,7 @@ def _write_deletion(
         if error is ErrorCode.NONE and states.is_there(house, group):
             states.delete(house, group, topics, finish)
         else:
-            lost(ErrorCode.COORDINATOR_NOT_AVAILABLE if error is ErrorCode.NONE else error)
+            lost(_lost(error))
 
     if not draft.records:
         put(draft, group.group_id, PARTITIONS, ONE, group.state.partitions)

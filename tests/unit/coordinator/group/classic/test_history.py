@@ -3,7 +3,8 @@ from penstock.coordinator.group.classic.history import Rebalance
 
 def test_a_rebalance_in_one_line() -> None:
     rebalance = Rebalance(1000, "member a left", 3, also=["member b is new"])
-    assert rebalance.length_ms == -1
+    unknown = rebalance.length_ms, rebalance.ended_ms, rebalance.generation, rebalance.until_ms, rebalance.formed_ms
+    assert unknown == (-1,) * 5
     assert rebalance.describe() == "under way: member a left; member b is new"
     rebalance.ended_ms, rebalance.outcome, rebalance.generation, rebalance.members = 1200, "stable", 4, 2
     rebalance.removed.append("c")

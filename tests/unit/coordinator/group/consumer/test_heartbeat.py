@@ -241,7 +241,12 @@ def test_most_votes_choose_the_assignor() -> None:
     bench = Bench(AT_ONCE, a=2, b=2)
     bench.join("m1", "a", "b", server_assignor="range")
     bench.join("m2", "a", "b", server_assignor="range")
+    bench.join("m3", "c", server_assignor="uniform")
+    bench.join("m4", "c")
     assert bench.described().assignor_name == "range"
+    assert bench.group.state.assignor_counts == bench.group.committed.assignor_counts == {"range": 2, "uniform": 1}
+    for member_id in ("m3", "m4"):
+        bench.beat(member_id, -1)
     assert bench.group.state.targets == {
         "m1": {UUID(int=97): (0,), UUID(int=98): (0,)},
         "m2": {UUID(int=97): (1,), UUID(int=98): (1,)},

@@ -10,6 +10,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
+from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 
 def test_a_member_gets_partitions_once_they_have_begun_at_the_share_coordinator() -> None:
@@ -284,3 +285,21 @@ def test_the_group_keeps_its_own_times() -> None:
     assert ShareSettings().heartbeat_interval.default == 5_000
     bench = Bench(a=1)
     assert bench.join("m1", "a").heartbeat_interval_ms == 5_000
+
+
+def test_a_refusal_says_why() -> None:
+    refusal = Bench(a=1).beat("m1", 5)
+    assert refusal.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert refusal.error_message
+
+
+def test_a_member_that_comes_from_another_host_is_shown_there() -> None:
+    bench = Bench(a=1)
+    bench.join("m1", "a")
+    bench.settle("m1")
+    epoch = bench.group.state.current("m1").epoch
+    request = ShareGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=epoch)
+    for caller in (CALLER, CALLER.replace(client_host="/10.0.0.2"), CALLER.replace(client_id="other")):
+        bench.take(bench.shard.share_heartbeat("again", request, caller, bench.now_ms))
+        (member,) = bench.shard.describe_share_group(GROUP).members
+        assert (member.client_host, member.client_id) == (caller.client_host, caller.client_id)

@@ -1,7 +1,9 @@
 """What a share group has read is moved, forgotten, or goes with the group: written first, then done until it is."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.unit.coordinator.group.share.bench import GROUP, Bench, topic_id
 
 from penstock.protocol.errors import ErrorCode
@@ -274,3 +276,28 @@ def test_what_is_asked_for_again_and_again_is_tried_again_once() -> None:
     bench.advance(60_000)
     assert bench.states.starts(GROUP, A) == {}
     assert bench.group.state.partitions.is_empty
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda bench: bench.alter(a={0: 5}), lambda bench: bench.delete_offsets("a"), lambda bench: bench.delete_group()],
+    ids=["alter", "delete offsets", "delete group"],
+)
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_what_could_not_be_written_is_told_as_of_a_coordinator(
+    ask: Callable[[Bench], Any], error: ErrorCode, told: ErrorCode
+) -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.replies.clear()
+    bench.holds = True
+    assert ask(bench) is None
+    bench.fail(error)
+    (answer,) = bench.replies.values()
+    assert getattr(answer, "error_code", answer) == told

@@ -17,6 +17,9 @@ from tests.unit.coordinator.group.streams.bench import (
 )
 
 from penstock.coordinator.group.settings import Bounded, GroupSettings
+from penstock.coordinator.group.streams.records import CURRENT, MEMBER
+from penstock.coordinator.group.streams.state import StreamsState
+from penstock.coordinator.group.streams.values import Current, Held, Member
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
@@ -314,6 +317,13 @@ def test_one_member_ends_the_whole_application() -> None:
     assert bench.statuses("c") == []
 
 
+def test_a_member_that_leaves_may_end_the_whole_application() -> None:
+    bench = both()
+    bench.beat("a", -1, shutdown_application=True)
+    bench.beat("b", bench.streams.state.current("b").epoch)
+    assert bench.statuses("b") == [4]
+
+
 # -- standbys, endpoints, tags ----------------------------------------------------------------------------------------
 
 
@@ -342,6 +352,23 @@ def test_a_standby_becomes_active_when_its_active_member_goes() -> None:
     bench.beat("b", -1)
     assert bench.settle("a") == {"a": ALL}
     assert bench.runs["a"][1] == {}
+
+
+def test_a_task_is_still_run_by_who_keeps_it_when_another_gives_it_up() -> None:
+    state = StreamsState()
+    runners: list[tuple[str, dict[str, tuple[int, ...]]]] = [
+        ("a", {"s": (0, 1)}),
+        ("b", {"s": (1,)}),
+        ("a", {"s": (0,)}),
+        ("c", {"s": (1,)}),
+    ]
+    for name, runs in runners:
+        state.put(MEMBER, name, Member(process_id=f"process of {name}"))
+        state.put(CURRENT, name, Current(1, 0, assigned=Held(standby=runs)))
+    assert state.standby_processes("s", 0) == {"process of a"}
+    assert state.standby_processes("s", 1) == {"process of b", "process of c"}
+    state.put(CURRENT, "a", None)
+    assert not state.standby_processes("s", 0)
 
 
 def test_members_of_one_process_never_run_the_same_task() -> None:

@@ -155,12 +155,13 @@ class _Work:
 
     def _least_loaded(self, members: Iterator[str]) -> str | None:
         """The first, unless a later one has less and is in a process that has less."""
-        found: str | None = None
-        load, count = 0.0, 0
+        found = next(members, None)
+        if found is None:
+            return None
         for member_id in members:
-            process = self._process_of[member_id]
-            if found is None or (process.load[1] < load and process.counts[member_id] < count):
-                found, load, count = member_id, process.load[1], process.counts[member_id]
+            least, process = self._process_of[found], self._process_of[member_id]
+            if process.load[1] < least.load[1] and process.counts[member_id] < least.counts[found]:
+                found = member_id
         return found
 
 
