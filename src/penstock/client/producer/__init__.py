@@ -192,8 +192,8 @@ class Producer:
         """The record is queued; the future tells its offset. `partition` overrides the partitioner."""
         if self._sending is None or self._sender.stopped:
             raise ProducerClosedError("this producer is not open: send between start() and close()")
-        if self._sender.transactions is not None:
-            self._sender.transactions.check()
+        transactions = self._sender.transactions
+        present = None if transactions is None else transactions.present()
         _check_bytes(key, value, headers)
         known = self.cluster.metadata.topics.get(topic)
         if known is None or not known.partitions:
@@ -216,6 +216,8 @@ class Producer:
             )
         if not self._accumulator.has_room(size):
             await self._make_room(size)
+        if transactions is not None and transactions.present() != present:
+            raise TransactionFailedError("the transaction was ended while this record waited to be queued")
         loop = asyncio.get_running_loop()
         delivery: asyncio.Future[RecordMetadata] = loop.create_future()
         if callback is not None:

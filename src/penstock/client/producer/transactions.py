@@ -107,6 +107,10 @@ class Transactions:
         """Whether the coordinator may know of more than `_partitions`."""
         self._may_be_committed = False
         self.is_open = False
+        self._number = 0
+        """Of the present transaction, or the last one."""
+        self._is_ending = False
+        """Whether its end was asked for, and may have come."""
         self._prepared: PreparedTransaction | None = None
         self.failure: Exception | None = None
         """Why the present transaction can only be aborted."""
@@ -164,6 +168,7 @@ class Transactions:
         if self._settings.transaction_two_phase_commit_enable and not self._raises:
             raise TransactionStateError(NEEDS_VERSION)
         self.is_open, self.failure = True, None
+        self._number += 1
 
     async def _coordinator(self) -> Connection:
         return await self._cluster.retrying(
@@ -179,8 +184,15 @@ class Transactions:
         if self.is_open and self.failure is None:
             self.failure = error
 
+    def present(self) -> int:
+        """The transaction to which records and offsets go now, by its number. Raises what stands against that."""
+        self.check()
+        if self._is_ending:
+            raise TransactionStateError("the transaction is being ended: what is sent now would belong to none")
+        return self._number
+
     def check(self) -> None:
-        """Raises what stands against sending a record now."""
+        """Raises what stands against committing it."""
         self._check_not_fenced()
         if not self.is_open:
             raise TransactionStateError("there is no open transaction: begin one before records are sent")
@@ -224,7 +236,7 @@ class Transactions:
 
     async def add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], reader: Reader | str) -> None:
         """Have a group's offsets committed with the transaction. A `reader` is fenced as in any commit."""
-        self.check()
+        self.present()
         group_id, membership = (reader, OUTSIDER) if isinstance(reader, str) else reader.membership
         producer_id, epoch = self._me
         self._has_more = True
@@ -283,7 +295,7 @@ class Transactions:
 
     def prepare(self) -> PreparedTransaction:
         """All records and offsets are there, and nothing more comes. Raises what stands against committing it."""
-        self.check()
+        self.present()
         if not self._settings.transaction_two_phase_commit_enable:
             raise TransactionStateError("to prepare transactions a producer needs transaction.two.phase.commit.enable")
         self._prepared = PreparedTransaction(*self._me)
@@ -306,12 +318,13 @@ class Transactions:
         self._check_not_fenced()
         if not self.is_open:
             raise TransactionStateError("there is no open transaction to end")
+        self._is_ending = True
         if self._partitions or self._has_more:
             self._may_be_committed |= commits
             await self._end(commits)
-        if self.failure is not None and not self._raises:
+        if self.failure is not None and (not self._raises or self._sequences.identity is None):
             await self._identify(*self._me)
-        self.is_open, self.failure, self._prepared = False, None, None
+        self.is_open, self.failure, self._prepared, self._is_ending = False, None, None, False
         self._partitions, self._has_more, self._may_be_committed = {}, False, False
 
     async def _end(self, commits: bool) -> None:

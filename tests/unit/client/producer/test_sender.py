@@ -269,3 +269,19 @@ async def test_what_waits_in_a_transaction_that_has_failed_is_given_up_at_once()
             await waiting
         await producer.abort_transaction()
         assert len(cluster.asked(ApiKey.PRODUCE)) == 1
+
+
+async def test_a_record_that_waits_for_room_while_its_transaction_ends_belongs_to_no_other() -> None:
+    settings = {"transactional_id": "x", "linger_ms": 3_600_000, "buffer_memory": 600}
+    async with producing(**settings) as (cluster, producer):
+        cluster.scripts[ApiKey.END_TXN] = [lambda _: EndTxnResponse()]
+        await producer.begin_transaction()
+        await producer.send(TOPIC, bytes(100))
+        waits = asyncio.create_task(producer.send(TOPIC, b"late"))
+        await asyncio.sleep(0)
+        assert not waits.done()
+        await producer.abort_transaction()
+        await producer.begin_transaction()
+        with pytest.raises(TransactionFailedError):
+            await waits
+        assert not producer._accumulator

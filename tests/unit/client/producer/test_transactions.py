@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.errors import ConnectionFailedError
+from penstock.client.errors import ConnectionFailedError, DeliveryTimedOutError, TransactionStateError
 from penstock.client.producer.sequences import Sequences
 from penstock.client.producer.transactions import Transactions
 from penstock.client.settings import ProducerSettings
@@ -21,13 +21,14 @@ class Cluster:
 
     def __init__(self, *ends: EndTxnResponse | Exception) -> None:
         self.ends = list(ends)
+        self.epoch = 0
 
     async def coordinator_connection(self, *about: object) -> Any:
         return SimpleNamespace(features={"transaction.version": 2})
 
     async def to_coordinator(self, name: str, request: object, *how: object, **more: object) -> object:
         if not isinstance(request, EndTxnRequest):
-            return InitProducerIdResponse(producer_id=7, producer_epoch=0)
+            return InitProducerIdResponse(producer_id=7, producer_epoch=self.epoch)
         answer = self.ends.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -37,8 +38,9 @@ class Cluster:
         return await attempt()
 
 
-async def with_records(cluster: Cluster) -> Transactions:
-    transactions = Transactions(cluster, ProducerSettings(transactional_id="t"), Sequences())  # type: ignore[arg-type]
+async def with_records(cluster: Cluster, sequences: Sequences | None = None) -> Transactions:
+    settings = ProducerSettings(transactional_id="t")
+    transactions = Transactions(cluster, settings, sequences or Sequences())  # type: ignore[arg-type]
     await transactions.begin()
     await transactions.add([TopicPartition("flights", 0)])
     return transactions
@@ -62,3 +64,30 @@ async def test_what_the_coordinator_never_heard_of_is_aborted() -> None:
     transactions.fail(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the first thing"))
     await transactions.end(commits=False)
     assert not transactions.is_open
+
+
+async def test_nothing_more_comes_into_a_transaction_that_is_being_ended() -> None:
+    """It may have ended already: what came then would be of the next one, or of none that ever ends."""
+    transactions = await with_records(Cluster(ConnectionFailedError("gone"), EndTxnResponse(producer_id=7)))
+    first = transactions.present()
+    with pytest.raises(ConnectionFailedError):
+        await transactions.end(commits=True)
+    with pytest.raises(TransactionStateError, match="is being ended"):
+        transactions.present()
+    with pytest.raises(TransactionStateError, match="is being ended"):
+        await transactions.add_offsets({}, "group")
+    transactions.check()
+    await transactions.end(commits=True)
+    await transactions.begin()
+    assert transactions.present() != first
+
+
+async def test_a_transaction_has_an_identity_after_one_of_which_the_coordinator_never_heard() -> None:
+    cluster, sequences = Cluster(REFUSED), Sequences()
+    transactions = await with_records(cluster, sequences)
+    sequences.reset(TopicPartition("flights", 0))  # a batch was given up
+    transactions.fail(DeliveryTimedOutError("the first thing"))
+    cluster.epoch = 1
+    await transactions.end(commits=False)
+    await transactions.begin()
+    assert sequences.identity == (7, 1)
