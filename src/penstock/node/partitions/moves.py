@@ -124,11 +124,11 @@ class DirectoryMoves:
         partition.log.health.check()
         if not isinstance(partition, IsrPartition):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the replicas of a storage group stay where they are")
+        if self._wanted.get(key) == (partition, path):
+            return
         future = self._directories.futures.get(key)
         if future is not None and future.parent != path:
             self._unwanted[key] = None
-        elif future is not None and key in self._wanted:
-            return
         self._wanted.pop(key, None)
         if partition.log.parent != path:
             self._wanted[key] = partition, path

@@ -63,6 +63,8 @@ AT_ONCE: Final = 4
 RESIGN_S: Final = 1
 """How long it waits until the metadata name others: each group has another leader by then, or cannot have one."""
 RESIGN_LOOK_S: Final = 0.01
+START_S: Final = 30
+"""How long a start waits for its groups: on other disks than theirs, the node has work to do."""
 SNAPSHOTS_AT_ONCE: Final = 2
 """In one log directory: half of its threads are left for votes, and for what is to be committed."""
 
@@ -100,6 +102,8 @@ class GroupKeeper:
         self._settling: dict[int, None] = {}
         """Groups that a task of their own begins or ends just now; their next change waits for its end."""
         self._tasks = Tasks()
+        self._changes = Tasks()
+        """Those of `_settling`. None is cancelled: threads use the files of its group."""
         self._stopping = Tasks()
         register_groups(context.node.metrics, self._running, self._count_offline)
 
@@ -113,7 +117,7 @@ class GroupKeeper:
                 self._delete_left(logs[STORAGE_GROUPS, number])
         self.on_new_image()
         self._follow()
-        await self._tasks.settle()
+        await self._changes.settle(START_S)
         self._tasks.start(self._work(), "storage groups")
 
     async def resign(self, *, hand_over: bool) -> None:
@@ -155,6 +159,7 @@ class GroupKeeper:
 
     async def stop(self) -> None:
         await self._tasks.stop()
+        await self._changes.settle()
         await self._failed.stop()
         replicas = list(self._groups.by_number.values())
         self._groups.by_topic.clear()
@@ -252,7 +257,7 @@ class GroupKeeper:
         for number in [one for one in self._changed if one not in self._settling]:
             del self._changed[number]
             self._settling[number] = None
-            self._tasks.start(self._settle(number), f"storage group {number} as the metadata want it")
+            self._changes.start(self._settle(number), f"storage group {number} as the metadata want it")
 
     async def _settle(self, number: int) -> None:
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.unit.node.on_disk import Node, node_on, topic_records
@@ -11,7 +13,7 @@ from tests.unit.node.on_disk import Node, node_on, topic_records
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.node.partitions.moves import _cut, _next_slice
+from penstock.node.partitions.moves import DirectoryMoves, _cut, _next_slice
 
 SEGMENT = "00000000000000000001.log"
 
@@ -73,3 +75,21 @@ def test_a_follower_that_begins_anew(tmp_path: Path, synced: dict[str, list[str]
         partition.begin_at(1)
         assert SEGMENT in synced[partition.log.directory]
         assert partition.high_watermark == 1
+
+
+def test_the_last_directory_that_was_asked_for_counts(tmp_path: Path) -> None:
+    """Also where it was asked for before, and the copy there is to be dropped already."""
+    with node_on(tmp_path, *topic_records()) as node:
+        partition = node.partition()
+        directories, there = SimpleNamespace(futures={}), SimpleNamespace(parent="/there")
+        context = cast(Any, SimpleNamespace(directories=directories, now_ms=lambda: 0))
+        moves = DirectoryMoves(context, node.table, node.throttles.directories, lambda _: None)
+        moves.move(partition, "/there")
+        directories.futures[partition.topic, 0] = there
+        moves.move(partition, "/elsewhere")
+        moves.move(partition, "/there")
+        assert list(moves._wanted.values()) == [(partition, "/there")]
+        assert list(moves._unwanted) == [(partition.topic, 0)], "it is made anew"
+        wanted = moves._wanted[partition.topic, 0]
+        moves.move(partition, "/there")
+        assert moves._wanted[partition.topic, 0] is wanted, "the same again goes on"

@@ -48,3 +48,42 @@ async def test_a_group_whose_disk_hangs_keeps_no_other_waiting(tmp_path: Path, m
         while node.keeper._settling or node.keeper._changed:
             await asyncio.sleep(0)
         assert node.groups.by_number == {}, "what came for it meanwhile was obeyed afterwards"
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """One where each group hangs when it begins: that one does, and that it goes on."""
+    hangs, goes_on, begin = asyncio.Event(), asyncio.Event(), start.start_replica
+
+    async def start_replica(*given: Any, **fields: Any) -> GroupReplica:
+        hangs.set()
+        await goes_on.wait()
+        return await begin(*given, **fields)
+
+    monkeypatch.setattr(start, "start_replica", start_replica)
+    return hangs, goes_on
+
+
+async def test_a_start_waits_for_a_disk_that_hangs_no_longer_than_it_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    monkeypatch.setattr(keeper, "START_S", 0)
+    async with keeping(tmp_path) as node:
+        assert node.groups.by_number == {}
+        disk[1].set()
+        assert (await node.replica()).number == GROUP
+
+
+async def test_a_stop_waits_for_threads_that_use_the_files_of_a_group_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: tuple[asyncio.Event, asyncio.Event]
+) -> None:
+    hangs, goes_on = disk
+    monkeypatch.setattr(keeper, "START_S", 0)
+    async with keeping(tmp_path) as node:
+        await hangs.wait()
+        stops = asyncio.create_task(node.keeper.stop())
+        await asyncio.wait([stops], timeout=0.01)
+        assert not stops.done()
+        goes_on.set()
+        await stops
+        assert [one.is_running for one in node.groups.by_number.values()] == [False]
