@@ -1,13 +1,17 @@
 """Another version of a pipeline over records that are there: what it makes otherwise is told, nothing is written."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.topics import T0_MS, new_topic, write
 
+from penstock.pipeline.datasource.stream_position import StreamPosition
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running import trial
 from penstock.pipeline.running.trial import try_pipeline
 from penstock.pipeline.spec.parts import pipeline_spec
 from penstock.pipeline.spec.pipeline import PipelineSpec
@@ -125,3 +129,27 @@ def test_a_change_of_logic_is_found(
     found = try_pipeline(old, new, ALL, session=spark)
     assert not found.sinks[0].is_same
     assert found.sinks[1].is_same
+
+
+def test_what_comes_between_two_looks_is_tried_by_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the two read the topic otherwise, and one of them only what is committed."""
+    ends = [5, 7, 4, 9]
+
+    def position_of(options: object, starting: Mapping[str, str]) -> StreamPosition:
+        is_end = starting == {"startingOffsets": "latest"}
+        return StreamPosition({("t", 0): ends.pop(0) if is_end else 1})
+
+    monkeypatch.setattr(trial, "position_of", position_of)
+    ranges = trial._Ranges(cast(SparkSession, None), ALL)
+    topic = {"bootstrap.servers": "one:9092", "subscribe": "t"}
+    found = [ranges.of(topic | more) for more in ({}, {"minPartitions": "3"}, {"isolation.level": "read_committed"})]
+    found.append(ranges.of(topic | {"bootstrap.servers": "two:9092"}))
+    assert [(begin.offsets["t", 0], end.offsets["t", 0]) for begin, end in found] == [(1, 5), (1, 5), (1, 4), (1, 9)]
+
+
+def test_a_trial_is_refused_where_executors_have_other_disks(servers: str, orders: str, tmp_path: Path) -> None:
+    """What they wrote would not be found, and nothing would differ."""
+    session = cast(SparkSession, SimpleNamespace(conf={"spark.master": "spark://far:7077"}))
+    old = version(servers, orders, tmp_path)
+    with pytest.raises(PipelineError, match="runs on this machine"):
+        try_pipeline(old, old, ALL, session=session)

@@ -57,7 +57,7 @@ def command(
     sinks: tuple[str, ...] = option("only this sink; may be repeated", "--sink", metavar="NAME"),
     rows: int = option("so many rows that differ are shown of each sink", default=10, type=click.IntRange(0)),
     bootstrap_server: str | None = option("host:port of the cluster, instead of what the files say"),
-    master: str = option("where Spark runs", default="local[*]", show_default=True),
+    master: str = option("where Spark runs, on this machine", default="local[*]", show_default=True),
     conf: tuple[str, ...] = CONF,
     values: tuple[str, ...] = SET,
     as_json: bool = JSON,

@@ -24,7 +24,7 @@ from penstock.pipeline.running.frames import frames_of_sinks
 from penstock.pipeline.running.pinned_schemas import with_pinned_schemas
 from penstock.pipeline.running.run import in_a_sentence
 from penstock.pipeline.running.stored import position_of
-from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SourceSpec
+from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SourceSpec, is_bootstrap
 from penstock.protocol.value import Value
 
 SAMPLES: Final = 10
@@ -85,6 +85,9 @@ def try_pipeline(
     At most `samples` rows that are gone, and as many that have come, are shown of a sink. PipelineError says in a
     sentence what is wrong with either.
     """
+    master = str(session.conf.get("spark.master", ""))
+    if not master.startswith("local"):
+        raise PipelineError(f"A trial runs on this machine, where it compares what came out: master is {master}.")
     ranges = _Ranges(session, starting)
     with tempfile.TemporaryDirectory(prefix="penstock-trial-", ignore_cleanup_errors=True) as folder:
         made = []
@@ -106,23 +109,31 @@ def try_pipeline(
 
 
 class _Ranges:
-    """From where to where topics are read: the same for both pipelines, where they read the same."""
+    """From where to where topics are read: the same for all sources of both pipelines, however each of them reads."""
 
     def __init__(self, session: SparkSession, starting: Mapping[str, str]) -> None:
         self._session = session
         self._starting = {"startingOffsetsByTimestampStrategy": "latest", **starting}
         self._known: dict[frozenset[tuple[str, str]], tuple[StreamPosition, StreamPosition]] = {}
+        self._first: dict[tuple[str, str, int], tuple[int, int]] = {}
+        """Of each partition of a cluster: from where to where it was to be read when it was looked at first."""
 
     def of(self, options: Mapping[str, str]) -> tuple[StreamPosition, StreamPosition]:
         key = frozenset(options.items())
         if key not in self._known:
-            end = position_of(options, {"startingOffsets": "latest"})
-            begin = position_of(options, self._starting)
-            self._known[key] = (
-                begin,
-                StreamPosition({it: max(end.offsets.get(it, 0), at) for it, at in begin.offsets.items()}),
-            )
+            self._known[key] = self._look(options)
         return self._known[key]
+
+    def _look(self, options: Mapping[str, str]) -> tuple[StreamPosition, StreamPosition]:
+        servers = ",".join(value for name, value in options.items() if is_bootstrap(name))
+        ends = position_of(options, {"startingOffsets": "latest"}).offsets
+        begins, until = {}, {}
+        for partition, at in position_of(options, self._starting).offsets.items():
+            end = max(ends.get(partition, 0), at)
+            begin, first_end = self._first.setdefault((servers, *partition), (at, end))
+            begins[partition] = begin
+            until[partition] = max(min(first_end, end), begin)  # not all read up to the same: what is not committed
+        return StreamPosition(begins), StreamPosition(until)
 
     def read(self, options: Mapping[str, str]) -> DataFrame:
         begin, end = self.of(options)
