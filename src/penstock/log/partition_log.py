@@ -51,6 +51,7 @@ class PartitionLog:
         "_open_files",
         "_removals",
         "_unread",
+        "changes",
         "cleaned_to",
         "config",
         "directory",
@@ -88,6 +89,7 @@ class PartitionLog:
         self.owner: UUID | None = None  # the id of the topic that has claimed it (`LogDirectories`)
         self._content: LogContent | None = None
         self._unread = Unread(recovery_point, log_start_offset, is_clean=is_clean, is_empty=is_empty)
+        self.changes = 0  # but for appends: what was found before one may be something else behind it
         self.cleaned_to = 0
 
     def __repr__(self) -> str:
@@ -194,6 +196,7 @@ class PartitionLog:
     def _changing(self) -> Iterator[LogContent]:
         """After a change that failed half-way only the files are believed: the log recovers when it is used next."""
         content = self.load()
+        self.changes += 1  # first: who reads in a thread looks afterwards
         try:
             with self.health.reporting(self._name):
                 yield content

@@ -287,7 +287,7 @@ def test_a_disk_that_cannot_be_read_is_an_error_of_one_move(tmp_path: Path) -> N
     assert found is not None
     disk.fail("read", "p1/")
     with pytest.raises(KafkaError) as refused:
-        moves._copy(log, found, future)
+        moves._copy(log, log.changes, found, future)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -298,7 +298,7 @@ def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectori
         append(log, batch(1))
     future = directories.create_future(log, str(tmp_path / "p2"))
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(log, found, future)
+        moves._copy(log, log.changes, found, future)
     future.close()
     return directories
 
@@ -364,7 +364,7 @@ def test_a_copy_is_cut_where_its_log_was_cut(tmp_path: Path) -> None:
     while (cut := moves._cut(log, future)) is not None:
         cut()
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(log, found, future)
+        moves._copy(log, log.changes, found, future)
     while (cut := moves._cut(log, future)) is not None:
         cut()
     assert all_batches(future) == all_batches(log)

@@ -195,7 +195,7 @@ class DirectoryMoves:
                         return
                 else:
                     nearly_done += found.length < SLICE_BYTES
-                    await self._in_thread(path, partial(_copy, log, found, future))
+                    await self._in_thread(path, partial(_copy, log, log.changes, found, future))
                     self._quota.record(found.length, self._now_ms())
                 failures = 0
             except KafkaError as error:
@@ -216,7 +216,7 @@ class DirectoryMoves:
         while (found := _next_slice(log, future)) is not None:
             if not at_once:
                 return False
-            _copy(log, found, future)
+            _copy(log, log.changes, found, future)
         future.close()
         self._directories.swap(log, self._now_ms())
         partition.dirty[partition] = None
@@ -233,7 +233,7 @@ class DirectoryMoves:
 
 def _cut(log: PartitionLog, future: PartitionLog) -> Callable[[], object] | None:
     """Takes away what the copy has too much; None if that is nothing. There may be more when it is done."""
-    if future.log_end_offset < log.log_start_offset:
+    if not future.log_start_offset <= log.log_start_offset <= future.log_end_offset:
         return partial(future.truncate_fully_and_start_at, log.log_start_offset, durable=True)
     latest = future.leader_epochs.latest
     if latest >= 0:
@@ -253,5 +253,8 @@ def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
     return log.read(future.log_end_offset, SLICE_BYTES)
 
 
-def _copy(log: PartitionLog, found: LogSlice, future: PartitionLog) -> None:
-    future.append_as_follower(memoryview(log.bytes_of(found)))
+def _copy(log: PartitionLog, changes: int, found: LogSlice, future: PartitionLog) -> None:
+    """Nothing, where the log was changed since there were so many `changes`: other records may lie in this place now."""
+    batches = memoryview(log.bytes_of(found))
+    if log.changes == changes:
+        future.append_as_follower(batches)
