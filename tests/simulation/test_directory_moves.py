@@ -1,4 +1,4 @@
-"""A replica that moves between log directories while it is written, cut, shortened and sent elsewhere, and its node dies.
+"""A replica moves between log directories while it is written, cut, shortened and sent elsewhere, and its node dies.
 
 What is looked for: the log has what it was given, after a power cut what was synced; it ends in the directory that was
 asked for last, and no copy is left.
@@ -71,7 +71,7 @@ class World:
         table = SimpleNamespace(get=lambda *_: self.partition)
         node = SimpleNamespace(directories=directories, now_ms=self.loop.now_ms)
         quota = ReplicationQuota(windows=11, window_ms=1000)
-        self.moves = DirectoryMoves(cast(Any, node), cast(Any, table), quota, self._moved)
+        self.moves = DirectoryMoves(cast("Any", node), cast("Any", table), quota, self._moved)
         self.moves.start()
 
     def _moved(self, _: object) -> None:

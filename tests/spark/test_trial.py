@@ -140,7 +140,7 @@ def test_what_comes_between_two_looks_is_tried_by_neither(monkeypatch: pytest.Mo
         return StreamPosition({("t", 0): ends.pop(0) if is_end else 1})
 
     monkeypatch.setattr(trial, "position_of", position_of)
-    ranges = trial._Ranges(cast(SparkSession, None), ALL)
+    ranges = trial._Ranges(cast("SparkSession", None), ALL)
     topic = {"bootstrap.servers": "one:9092", "subscribe": "t"}
     found = [ranges.of(topic | more) for more in ({}, {"minPartitions": "3"}, {"isolation.level": "read_committed"})]
     found.append(ranges.of(topic | {"bootstrap.servers": "two:9092"}))
@@ -149,7 +149,7 @@ def test_what_comes_between_two_looks_is_tried_by_neither(monkeypatch: pytest.Mo
 
 def test_a_trial_is_refused_where_executors_have_other_disks(servers: str, orders: str, tmp_path: Path) -> None:
     """What they wrote would not be found, and nothing would differ."""
-    session = cast(SparkSession, SimpleNamespace(conf={"spark.master": "spark://far:7077"}))
+    session = cast("SparkSession", SimpleNamespace(conf={"spark.master": "spark://far:7077"}))
     old = version(servers, orders, tmp_path)
     with pytest.raises(PipelineError, match="runs on this machine"):
         try_pipeline(old, old, ALL, session=session)

@@ -254,7 +254,7 @@ def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
 
 
 def _copy(log: PartitionLog, changes: int, found: LogSlice, future: PartitionLog) -> None:
-    """Nothing, where the log was changed since there were so many `changes`: other records may lie in this place now."""
+    """Nothing, where the log has changed since it had so many `changes`: other records may lie in this place now."""
     batches = memoryview(log.bytes_of(found))
     if log.changes == changes:
         future.append_as_follower(batches)

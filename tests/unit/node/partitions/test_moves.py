@@ -82,7 +82,7 @@ def test_the_last_directory_that_was_asked_for_counts(tmp_path: Path) -> None:
     with node_on(tmp_path, *topic_records()) as node:
         partition = node.partition()
         directories, there = SimpleNamespace(futures={}), SimpleNamespace(parent="/there")
-        context = cast(Any, SimpleNamespace(directories=directories, now_ms=lambda: 0))
+        context = cast("Any", SimpleNamespace(directories=directories, now_ms=lambda: 0))
         moves = DirectoryMoves(context, node.table, node.throttles.directories, lambda _: None)
         moves.move(partition, "/there")
         directories.futures[partition.topic, 0] = there
