@@ -4,6 +4,11 @@ Bytes are received where they stay until their frame is whole: an answer of a me
 decoder, and the memory of one is used again for the next.
 """
 
+from __future__ import annotations
+
+from operator import add
+from typing import NamedTuple
+
 from penstock.client.errors import AnswerTooLargeError, ProtocolViolationError
 
 LENGTH_SIZE = 4
@@ -12,6 +17,18 @@ SMALL_BYTES = 16 * 1024
 """The room that a connection has while nothing larger comes."""
 KEPT_BYTES = 4 << 20
 """Room for a larger frame is given back when the frame has been taken."""
+
+
+class Traffic(NamedTuple):
+    """What went over a connection."""
+
+    requests: int = 0
+    answers: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+
+    def plus(self, other: Traffic) -> Traffic:
+        return Traffic(*map(add, self, other))
 
 
 class FrameReader:
