@@ -361,6 +361,28 @@ def test_subjects_are_a_page_with_their_schemas(home: Page) -> None:
     expect(home.get_by_label("Schema")).to_contain_text('"name": "<b>"')
 
 
+def test_a_next_version_is_registered_where_it_fits(home: Page, registry: SchemaRegistry) -> None:
+    go(home, "Schemas")
+    home.get_by_role("button", name="Register a schema").click()
+    dialog = home.get_by_role("dialog")
+    dialog.get_by_label("Subject").fill("clicks-value")
+    dialog.get_by_label("Kind").select_option("AVRO")
+    dialog.get_by_label("Text").fill('"long"')
+    expect(dialog).to_contain_text("penstock schemas --register --subject clicks-value --type AVRO")
+    dialog.get_by_role("button", name="Register a schema").click()
+    expect(home.get_by_role("status").filter(has_text="is version 1 of clicks-value")).to_be_visible()
+    table(home, "Subjects").get_by_role("link", name="clicks-value").click()
+    registry.incompatible.add("clicks-value")
+    home.get_by_role("button", name="New version").click()
+    dialog.get_by_label("Text").fill('"string"')
+    dialog.get_by_role("button", name="New version").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("it does not fit the latest version of clicks-value")
+    registry.incompatible.clear()
+    dialog.get_by_role("button", name="New version").click()
+    expect(home.get_by_text("AVRO, version 2 of 2")).to_be_visible()
+    expect(home.get_by_label("Schema")).to_have_text('"string"')
+
+
 def test_a_user_and_a_quota_are_made_and_go(home: Page) -> None:
     go(home, "Security")
     home.get_by_role("button", name="Add a user").click()
