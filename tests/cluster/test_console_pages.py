@@ -8,12 +8,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from tests.cluster.console_shown import ORDER, SHOWN, begin_a_move, fill, run
-from tests.cluster.real_browser import AXE, chromium, why_none
+from tests.cluster.real_browser import Scheme, chromium, faults_of, why_none
 from tests.cluster.started import environment
 from tests.wire.schema_registry import SchemaRegistry, served
 
@@ -35,11 +34,8 @@ ADDRESSES = (
     ("broker?id=1", "Broker 1"),
     ("topic?name=clicks&tab=configs", "clicks"),
     ("schemas", "Schemas"),
+    ("schema?name=orders-value", "orders-value"),
 )
-SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
-    .filter(({impact}) => impact === "serious" || impact === "critical")
-    .map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html.slice(0, 200))])))"""
-
 
 pytestmark = pytest.mark.skipif((reason := why_none()) is not None, reason=reason or "")
 
@@ -238,34 +234,19 @@ def test_what_destroys_asks_for_the_name(home: Page, url: str) -> None:
     expect(table(home, "Topics").get_by_role("link", name="typed", exact=True)).to_have_count(0)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_phone(page: Page, url: str, scheme: str) -> None:
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    page.set_viewport_size({"width": 360, "height": 740} if scheme == "dark" else {"width": 1100, "height": 800})
-    tools = page.context.new_cdp_session(page)
-    if not in_the_page(tools, "!!window.axe"):
-        in_the_page(tools, AXE.read_text())
-    found = {}
-    for address, heading in ADDRESSES[: 5 if scheme == "dark" else None]:
-        page.goto(f"{url}/#/{address}")
-        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
-        expect(page.locator("main :is(table, ol, .empty)").first).to_be_visible()
-        expect(page.locator(".loading")).to_have_count(0)
-        if address.endswith("records"):
-            page.get_by_role("list", name="Records").get_by_role("button").first.click()
-        found[address] = json.loads(in_the_page(tools, SERIOUS))
-        assert in_the_page(tools, "document.documentElement.scrollWidth <= innerWidth"), address
-    tools.detach()
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1100, "height": 800})
-    assert {address: faults for address, faults in found.items() if faults} == {}
-
-
-def in_the_page(tools: Any, expression: str) -> Any:
-    """By the way of developers' tools, for which the page's policy does not hold: it allows no evaluation."""
-    answer = tools.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
-    assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-    return answer["result"].get("value")
+@pytest.mark.parametrize(
+    ("scheme", "is_narrow", "addresses"),
+    [
+        ("light", False, ADDRESSES),
+        ("dark", True, ADDRESSES[:5]),
+        pytest.param("dark", False, ADDRESSES, marks=pytest.mark.soak),
+        pytest.param("light", True, ADDRESSES, marks=pytest.mark.soak),
+    ],
+)
+def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_screen(
+    page: Page, url: str, scheme: Scheme, is_narrow: bool, addresses: tuple[tuple[str, str], ...]
+) -> None:
+    assert faults_of(page, url, scheme, addresses, is_narrow=is_narrow) == {}
 
 
 # Schemas, expressions, rights

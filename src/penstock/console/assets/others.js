@@ -1,7 +1,7 @@
 // Where replicas go, what connectors do, which schemas there are.
 
 import { ask, bytes, count, html, indented, pathOf, replace, to, useEffect, useState, useView } from "./core.js";
-import { Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
+import { LIMIT, Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 
 const topicOf = (row) => html`<a href=${to("topic", { name: row.topic })}>${row.topic}</a>`;
 
@@ -105,8 +105,6 @@ export const Connect = () => {
     />`}
   <//>`;
 };
-
-const LIMIT = 100;
 
 // The registry is asked when a page is opened, and not again by itself.
 const useAsked = (path, turn) => {

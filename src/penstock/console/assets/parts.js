@@ -73,6 +73,8 @@ export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey 
         </table>
       </div>`;
 
+// Rows on a page: a list has 500 elements at most.
+export const LIMIT = 40;
 export const Pager = ({ from, limit, total, onMove }) =>
   total > limit &&
   html`<nav class="pager" aria-label="Rows">
