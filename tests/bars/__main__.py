@@ -9,14 +9,12 @@ from __future__ import annotations
 import gzip
 import json
 import statistics
-import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,8 +25,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from playwright.sync_api import expect
+from tests.cluster.console_shown import console
 from tests.cluster.real_browser import chromium, why_none
-from tests.cluster.started import environment
 from tests.slices.together import round_trips_ms
 
 TOPICS, PARTITIONS, GROUPS = 10_000, 10, 2_000
@@ -105,18 +103,6 @@ def of_metrics(address: str, port: int) -> None:
         thread.join()
 
 
-@contextmanager
-def console(bootstrap: str) -> Iterator[tuple[str, psutil.Process]]:
-    words = [sys.executable, "-m", "penstock", "console", "--listen", "127.0.0.1:0", "--bootstrap-server", bootstrap]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().split()[2], psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
 def in_seconds(do: Callable[[], object]) -> float:
     began = time.perf_counter()
     do()
@@ -124,7 +110,7 @@ def in_seconds(do: Callable[[], object]) -> float:
 
 
 def of_console(bootstrap: str, topics: int, broker: psutil.Process) -> None:
-    with console(bootstrap) as (url, process), chromium() as browser:
+    with console("--bootstrap-server", bootstrap) as (url, process), chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(WAIT_S * 1000)
         expect.set_options(timeout=WAIT_S * 1000)

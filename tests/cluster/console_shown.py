@@ -1,9 +1,15 @@
 """What the console's pages are shown of: topics, records, groups, names that strangers made up."""
 
 import asyncio
-from collections.abc import Coroutine
+import subprocess
+import sys
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
+
+import psutil
+from tests.cluster.started import environment
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -55,3 +61,17 @@ async def begin_a_move(cluster: Cluster) -> None:
     async with Admin(cluster.bootstrap_servers) as admin:
         (outcome,) = (await admin.partitions.reassign({TopicPartition("moving", 0): [1, 3]})).values()
     assert not outcome.error
+
+
+@contextmanager
+def console(*options: str) -> Iterator[tuple[str, psutil.Process]]:
+    """`penstock console`: where it is, and its process."""
+    words = [sys.executable, "-m", "penstock", "console", "--listen", "127.0.0.1:0", *options]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[2], psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        assert process.wait(30) in (0, 143)
+        process.stdout.close()

@@ -5,15 +5,12 @@ One cluster, one console, one browser and one page for all; `make browser` bring
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from tests.cluster.console_shown import ORDER, SHOWN, begin_a_move, fill, run
+from tests.cluster.console_shown import ORDER, SHOWN, begin_a_move, console, fill, run
 from tests.cluster.real_browser import Scheme, chromium, faults_of, why_none
-from tests.cluster.started import environment
 from tests.wire.schema_registry import SchemaRegistry, served
 
 from penstock.client.producer import Producer
@@ -56,18 +53,9 @@ def registry() -> Iterator[SchemaRegistry]:
 
 @pytest.fixture(scope="module")
 def url(cluster: Cluster, registry: SchemaRegistry) -> Iterator[str]:
-    words = ["console", "--listen", "127.0.0.1:0", "--bootstrap-server", cluster.bootstrap_servers]
-    words += ["--schema-registry", registry.url]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, text=True, env=environment()
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().split()[2]
-    finally:
-        process.terminate()
-        assert process.wait(30) in (0, 143)
-        process.stdout.close()
+    words = ("--bootstrap-server", cluster.bootstrap_servers, "--schema-registry", registry.url)
+    with console(*words) as (url, _):
+        yield url
 
 
 @pytest.fixture(scope="module")
