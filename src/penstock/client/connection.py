@@ -21,14 +21,14 @@ from penstock.client.errors import (
     WrongNodeError,
     reason,
 )
-from penstock.client.frames import FrameReader, Traffic
+from penstock.client.frames import FrameReader
 from penstock.client.names import hosts_of
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import UNSERVED, AnyApiKey, Api, ApiKey, api_of
-from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
+from penstock.protocol.requests.framing import Traffic, api_of_request, decode_response, encode_request
 from penstock.protocol.requests.own_apis import OWN_SOFTWARE
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value

@@ -4,11 +4,6 @@ Bytes are received where they stay until their frame is whole: an answer of a me
 decoder, and the memory of one is used again for the next.
 """
 
-from __future__ import annotations
-
-from operator import add
-from typing import NamedTuple
-
 from penstock.client.errors import AnswerTooLargeError, ProtocolViolationError
 
 LENGTH_SIZE = 4
@@ -19,18 +14,6 @@ KEPT_BYTES = 4 << 20
 """Room for a larger frame is given back when the next one is smaller,"""
 LENT_BYTES = 64 << 20
 """and for one larger than this, which is more than a fetch asks for, as soon as the frame was given out."""
-
-
-class Traffic(NamedTuple):
-    """What went over a connection."""
-
-    requests: int = 0
-    answers: int = 0
-    bytes_out: int = 0
-    bytes_in: int = 0
-
-    def plus(self, other: Traffic) -> Traffic:
-        return Traffic(*map(add, self, other))
 
 
 class FrameReader:

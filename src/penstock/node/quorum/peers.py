@@ -17,7 +17,6 @@ from functools import partial, reduce
 
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClientError, ClusterUnreachableError
-from penstock.client.frames import Traffic
 from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
 from penstock.node.quorum.messages import answer_class, answer_in, endpoints_in, written
@@ -25,6 +24,7 @@ from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import Traffic
 from penstock.protocol.value import Value
 from penstock.raft.effects import ANY_SERVER
 from penstock.raft.log_name import METADATA_LOG, LogName

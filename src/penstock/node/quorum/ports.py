@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
-from penstock.client.frames import Traffic
+from penstock.protocol.requests.framing import Traffic
 from penstock.protocol.value import Value
 from penstock.raft import ports
 from penstock.raft.effects import ElectionState

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from penstock.client.frames import Traffic
 from penstock.node.quorum.ports import PeerAnswer
+from penstock.protocol.requests.framing import Traffic
 from penstock.raft.requests import PeerRequest
 from penstock.raft.voters import Endpoint, Quorum
 
