@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "producer-perf-test": ("measuring.producer_perf_test", "send records and measure how fast that goes"),
     "reassign-partitions": ("replicas.reassign_partitions", "move replicas of partitions to other brokers"),
     "replica-verification": ("replicas.replica_verification", "compare what the replicas of topics hold"),
+    "schemas": ("records.schemas", "show the schemas of a registry, and register new versions"),
     "security": ("security.security", "secure a new cluster, renew its certificates, find why a client is refused"),
     "simulate": ("nodes.simulate", "run nodes on virtual time, with faults, from a seed"),
     "start": ("start", "start a node, or a local cluster"),

@@ -167,7 +167,7 @@ def unpack_records(buffer: Buffer, position: int, header: BatchHeader, *, max_by
 
 
 def iterate_unpacked(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """`data` is the result of `unpack_records`."""
+    """`data` is the result of `unpack_records`; of a view of it keys and values are views as well."""
     if not 0 <= header.record_count * _SMALLEST_RECORD <= len(data):
         raise DecodeError(f"a batch that declares {header.record_count} records in {len(data)} bytes")
     at = 0
@@ -265,7 +265,7 @@ def _decode_headers(data: bytes, at: int, end: int, count: int) -> tuple[list[tu
         if name is None:
             raise DecodeError("a record has a header without a name")
         value, at = _decode_blob(data, at, end)
-        headers.append((name.decode(), value))
+        headers.append((str(name, "utf-8"), value))
     return headers, at
 
 
