@@ -14,10 +14,11 @@ from penstock.log.config import DAY_MS, LogConfig
 from penstock.log.disk import OpenFile
 from penstock.metadata.topics import PartitionImage
 from penstock.node.environment.alarm import Turns
-from penstock.node.partitions import delayed
+from penstock.node.partitions import delayed, held_records
 from penstock.protocol.batch import DELAYED
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch, iterate_records
+from penstock.replication.delayed.machine import MOST_MOVED
 
 NOW_MS = 1_700_000_000_000
 Headers = list[tuple[str, bytes | None]]
@@ -146,7 +147,7 @@ def test_a_new_leader_knows_what_waits_and_what_has_come(one: One) -> None:
 def test_very_many_in_one_batch_are_unpacked_by_and_by(one: One, codec: Compression) -> None:
     values = [b"%d" % number for number in range(5_000)]
     one.send(*values, headers=[("penstock-delay", b"1")], codec=codec)
-    assert one.run(10) > len(values) // 50
+    assert one.run(10) > len(values) // MOST_MOVED
     assert one.values() == values
     batches = one.host.batches(0, one.host.log.log_end_offset)
     moved = [header for _, header in batches if header.attributes & DELAYED and not header.is_control]
@@ -174,8 +175,9 @@ def test_of_what_was_unpacked_little_stays_in_memory(one: One) -> None:
     delivery = one.host.partition.delivery
     assert delivery is not None
     assert len(one.values()) == 20
-    assert sum(len(it.key or b"") for part in delivery._parts.values() for it in part) <= delayed.OPENED_BYTES
-    assert 1 < len(delivery._parts) <= delayed.OPENED
+    parts = delivery._held._parts.values()
+    assert sum(len(part.data) for part in parts) <= held_records.PARTS_BYTES
+    assert 1 < len(parts) <= held_records.PARTS
     one.run(5_000)
     assert len(one.values()) == 40
 
@@ -272,11 +274,11 @@ def test_nothing_that_waits_is_deleted_where_nobody_can_carry_it_on(one: One) ->
 
 
 def test_a_new_leader_reads_what_waits_and_what_has_come_in_small_steps(one: One) -> None:
-    """Of some hundred records each, also where they take few bytes."""
+    """Of some thousand records each, also where they take few bytes."""
     for _ in range(60):
         one.send(*[b"v"] * 50, headers=[("penstock-delay", b"1")])
     one.restart()
-    assert one.run() >= 3_000 // 600
+    assert one.run() >= 3_000 // 1_500
     one.run(10)
     one.restart()
-    assert one.run() >= 6_000 // 600
+    assert one.run() >= 6_000 // 1_500
