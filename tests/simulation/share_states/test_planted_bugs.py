@@ -137,7 +137,7 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
 )
 
 
-FIRST = {told_before_the_commit: 40}
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {told_before_the_commit: 40}
 """The seed with which the search begins, if not with 0."""
 
 
