@@ -71,8 +71,8 @@ KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
 }
 """All but metadata.version; levels count from 0."""
 
-WAIT_FOR_AN_OPERATOR: Final = (SHARE_VERSION, STREAMS_VERSION)
-"""Features of new clusters of Kafka that ours begin without: share groups, and groups of Kafka Streams."""
+WAIT_FOR_AN_OPERATOR: Final = (STREAMS_VERSION,)
+"""Features of new clusters of Kafka that ours begin without: groups of Kafka Streams."""
 
 SCRAM_LEVEL: Final = 11
 """From this level of metadata.version on there are records of SCRAM credentials (3.5-IV2)."""

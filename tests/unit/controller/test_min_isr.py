@@ -13,6 +13,7 @@ from penstock.metadata.features import (
     GROUP_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    SHARE_VERSION,
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
 )
@@ -256,7 +257,16 @@ OPTIONAL = {
 @pytest.mark.parametrize(
     ("formatted", "expected"),
     [
-        ([], {METADATA_VERSION: 33, ELIGIBLE_LEADER_REPLICAS: 1, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}),
+        (
+            [],
+            {
+                METADATA_VERSION: 33,
+                ELIGIBLE_LEADER_REPLICAS: 1,
+                GROUP_VERSION: 1,
+                SHARE_VERSION: 2,
+                TRANSACTION_VERSION: 2,
+            },
+        ),
         ([level(33)], {METADATA_VERSION: 33}),
         (
             [level(33), level(2, TRANSACTION_VERSION), level(1, ELIGIBLE_LEADER_REPLICAS)],
