@@ -77,9 +77,8 @@ class DelayedRecords:
         assert held is not None
         begin, end = self._taken, min(self._taken + MOST_ROWS, held.count)
         times = held.plain_times(begin, end)
-        if times is not None:
-            first, last = header.base_offset + begin, header.base_offset + end - 1
-            self.waiting.add_plain(zip(times, range(first, last + 1), strict=True), first, last)
+        if times:
+            self.waiting.add_plain(times, header.base_offset + begin)
         else:
             for row in held.rows(begin, end):
                 self._held(row, header.base_offset)
