@@ -77,8 +77,8 @@ class HeldRecords:
         return self._cut[entry.waited_at]
 
     def is_delivered(self, due: Due) -> None:
-        del self._cut[due.waited_at]
-        self._cut_bytes -= len(due.body)
+        if self._cut.pop(due.waited_at, None) is not None:  # much that was cut since may have driven it out
+            self._cut_bytes -= len(due.body)
 
     def has_caught_up(self) -> None:
         """Nothing is due now."""

@@ -182,6 +182,35 @@ def test_of_what_was_unpacked_little_stays_in_memory(one: One) -> None:
     assert len(one.values()) == 40
 
 
+@pytest.mark.parametrize(("batches", "parts", "cut_bytes"), [(2_000, 16, 64 << 20), (2, 1, 100), (1, 1, 0)])
+def test_what_lies_in_many_batches_in_disorder_comes_in_order(
+    one: One, monkeypatch: pytest.MonkeyPatch, batches: int, parts: int, cut_bytes: int
+) -> None:
+    """However little of it is remembered, and though some was cut out and is cancelled then."""
+    monkeypatch.setattr(held_records, "BATCHES", batches)
+    monkeypatch.setattr(held_records, "PARTS", parts)
+    monkeypatch.setattr(held_records, "CUT_BYTES", cut_bytes)
+    due = [(number * 37 % 100, number) for number in range(300)]
+    for begin in range(0, 300, 20):
+        records = [
+            Record(timestamp_ms=NOW_MS, value=b"%d" % number, headers=[("penstock-delay", b"%d" % (500 + after_ms))])
+            for after_ms, number in due[begin : begin + 20]
+        ]
+        one.host.append(bytes(encode_batch(records)), acks=-1)
+    one.send(b"x", headers=[("penstock-delay", b"590"), ("penstock-delay-id", b"x")])
+    one.run(520)
+    one.send(None, headers=[("penstock-delay-id", b"x"), ("penstock-delay-cancel", b"")])
+    one.run(480)
+    assert one.values() == [b"%d" % number for _, number in sorted(due)]
+    assert one.host.partition is not None
+    delivery = one.host.partition.delivery
+    assert delivery is not None
+    assert len(delivery._held._batches) <= batches
+    assert len(delivery._held._bases) == len(delivery._held._batches)
+    assert delivery._held._cut_bytes == sum(len(due.body) for due, _ in delivery._held._cut.values())
+    assert len(delivery._held._cut) <= 1, "what was cancelled"
+
+
 def test_a_clock_that_was_set_back_delivers_nothing_early(one: One) -> None:
     one.send(b"a", headers=[("penstock-delay", b"1000")])
     one.run()
