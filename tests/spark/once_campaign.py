@@ -6,9 +6,11 @@ started anew, which is what takes long, serves all of them. KILLS says how many 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,20 +18,38 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from penstock.client.admin import Admin
+from penstock.client.admin.features import UpgradeType
+from penstock.metadata.features import TRANSACTION_VERSION
 from penstock.pipeline.datasource.foreach_batch import write_once
 from penstock.pipeline.once.deciding import End, Fence, ListOpen, Look, Write
+from penstock.testing import Cluster
 
 STEPS: Final = tuple(step.__name__ for step in (Fence, Look, ListOpen, Write, End))
-AT_EACH: Final = 2
+AT_EACH: Final = 4
 """So many queries wait at each step."""
 QUERIES: Final = AT_EACH * len(STEPS)
 KILLS: Final = int(os.environ.get("KILLS", str(AT_EACH)))
 ROUNDS: Final = -(-KILLS // AT_EACH)
 PARTITIONS, KEYS, ROWS_OF_BATCH = 2, 6, 4
 UUID_LENGTH: Final = 36
-PATIENCE_S: Final = 300.0
+PATIENCE_S: Final = 600.0
 written: Final = Counter[str]()
 """How many batches this process has written, by the topic."""
+
+
+@contextmanager
+def keeping_cluster(nodes: int = 1, config: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """Its processes keep what is prepared until it is decided about."""
+    two_phases = {"transaction.two.phase.commit.enable": "true"}
+    with Cluster(nodes=nodes, process=True, config=two_phases | dict(config or {})) as cluster:
+        asyncio.run(_with_two_phases(cluster.bootstrap_servers))
+        yield cluster
+
+
+async def _with_two_phases(servers: str) -> None:
+    async with Admin(servers) as admin:
+        await admin.features.update({TRANSACTION_VERSION: 2}, UpgradeType.UPGRADE)
 
 
 def steps_of(round_: int) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.spark.once_campaign import PATIENCE_S, QUERIES, ROUNDS, check, steps_of
+from tests.spark.once_campaign import PATIENCE_S, QUERIES, ROUNDS, check, keeping_cluster, steps_of
 from tests.spark.topics import new_topic
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(10_000)]
@@ -71,6 +72,12 @@ def run(*arguments: str, log: Path) -> tuple[int, str]:
             code = process.wait()
         file.seek(0)
         return code, file.read()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with keeping_cluster() as cluster:
+        yield cluster.bootstrap_servers
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
