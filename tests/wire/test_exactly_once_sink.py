@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,6 @@ from penstock.client.blocking import BlockingCluster, Pauses
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
-from penstock.pipeline.datasource import decider as decider_module
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic, new_topic
@@ -193,7 +193,7 @@ async def test_who_has_decided_last_looks_up_nothing_and_sees_what_others_have_d
     assert len(looks) == 1
     ours, theirs = (prepared(sink, query, 3, value) for value in (b"ours", b"theirs"))
     with monkeypatch.context() as in_another_process:
-        in_another_process.setattr(decider_module.os, "getpid", lambda: -1)
+        in_another_process.setattr(os, "getpid", lambda: -1)
         Decider(cluster, sink.decisions_topic, query).decide(3, [theirs])
     assert Decider(cluster, sink.decisions_topic, query).decide(3, [ours]) == Decision(3, (theirs,))
     assert len(looks) == 3

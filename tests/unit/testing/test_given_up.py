@@ -21,19 +21,18 @@ class Log:
         return self.end
 
 
-class HandOver(SimpleNamespace):
-    __hash__ = object.__hash__
+class HandOver:
+    """One that has asked for a successor."""
 
-
-def given_up(log: Log) -> Any:
-    machine = SimpleNamespace(state=State.ASKED, successor=2)
-    return HandOver(machine=machine, partition=SimpleNamespace(log=log))
+    def __init__(self, log: Log) -> None:
+        self.machine = SimpleNamespace(state=State.ASKED, successor=2)
+        self.partition = SimpleNamespace(log=log)
 
 
 def test_a_log_that_grows_is_noticed_and_one_that_was_thrown_out_is_not_read() -> None:
     told: list[str] = []
     watch, log = GivenUp(told.append), Log(5)
-    hand_over = given_up(log)
+    hand_over: Any = HandOver(log)
     watch.look("node1", [hand_over])
     log.is_loaded = False
     watch.look("node1", [hand_over])
