@@ -34,6 +34,8 @@ ROUNDS: Final = -(-KILLS // AT_EACH)
 PARTITIONS, KEYS, ROWS_OF_BATCH = 2, 6, 4
 UUID_LENGTH: Final = 36
 PATIENCE_S: Final = 600.0
+SETTINGS: Final = {"spark.sql.codegen.wholeStage": "false", "spark.python.authenticate.socketTimeout": "300s"}
+"""Of a session that starts quickly, on a machine that may have much to do."""
 written: Final = Counter[str]()
 """How many batches this process has written, by the topic."""
 

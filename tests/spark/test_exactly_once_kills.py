@@ -21,7 +21,7 @@ PROGRAM = f"""
 import os, signal, sys, threading, time
 from pathlib import Path
 from pyspark import SparkContext
-from tests.spark.once_campaign import begin, topic_of, written
+from tests.spark.once_campaign import SETTINGS, begin, topic_of, written
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.session import spark_session
 
@@ -49,7 +49,7 @@ def taken(decider, one):
 
 
 Decider._take = taken
-session = spark_session("killed", master="local[2]", config={{"spark.sql.codegen.wholeStage": "false"}})
+session = spark_session("killed", master="local[2]", config=SETTINGS)
 queries = begin(session, servers, Path(folder), list(step_of))
 if victim:
     queries[0].awaitTermination()

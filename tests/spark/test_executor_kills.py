@@ -16,7 +16,7 @@ from typing import Final
 
 import pyspark
 import pytest
-from tests.spark.once_campaign import KILLS, check, keeping_cluster
+from tests.spark.once_campaign import KILLS, SETTINGS, check, keeping_cluster
 from tests.spark.topics import new_topic
 
 from penstock.pipeline.session import prepare_environment
@@ -142,7 +142,11 @@ def test_each_row_is_there_once_whenever_an_executor_dies(servers: str, tmp_path
     path = ":".join(map(str, (tmp_path / "killer", ROOT / "src", ROOT)))
     variables = {"PYTHONPATH": path, "KILLED_BEHIND": STEPS[step], "VICTIM": victim, "KILLED": str(killed)}
     settings = {f"spark.executorEnv.{name}": value for name, value in variables.items()}
-    settings |= {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "1g", "spark.task.maxFailures": "10"}
+    settings |= SETTINGS | {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "1g",
+        "spark.task.maxFailures": "10",
+    }
     with standalone(tmp_path) as master:
         words = [master, servers, str(tmp_path / "checkpoints"), target]
         words += [f"{name}={value}" for name, value in settings.items()]
