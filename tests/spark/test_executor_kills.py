@@ -25,7 +25,7 @@ from penstock.testing.ports import ReservedPort
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(10_000)]
 ROOT: Final = Path(__file__).parents[2]
 STEPS: Final = {
-    "it has begun": "penstock.client.blocking.transactions:TransactionCoordinators.begin",
+    "it has begun": "penstock.client.blocking.transactions:TransactionCoordinators._begun",
     "some rows are sent": "penstock.pipeline.datasource.writer:RowWriter.write",
     "all rows are stored": "penstock.pipeline.datasource.writer:RowWriter.flush",
 }
