@@ -109,22 +109,25 @@ def wait_led_without(address: str, topic: str, node: int) -> None:
 
 
 def read_all(address: str, topic: str) -> list[tuple[bytes, bytes]]:
-    """Key and value of each record, in any order. TimeoutError if some do not come."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "reader-of-all", "enable.auto.commit": False})
+    """Key and value of each record that is committed, in any order. TimeoutError if some do not come."""
+    settings = {"group.id": "reader-of-all", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": address, **settings})
     try:
-        partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
-        places = [TopicPartition(topic, index, 0) for index in partitions]
-        left = sum(consumer.get_watermark_offsets(one, timeout=LIMIT_S)[1] for one in places)
+        places = [
+            TopicPartition(topic, index, 0) for index in consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
+        ]
         consumer.assign(places)
-        found: list[tuple[bytes, bytes]] = []
-        while left > len(found):
-            messages = consumer.consume(min(left - len(found), 500), LIMIT_S)
-            if not messages:
-                raise TimeoutError(f"only {len(found)} of {left} records of {topic} come")
-            for message in messages:
-                if (error := message.error()) is not None:
-                    raise KafkaException(error)
+        found, left = list[tuple[bytes, bytes]](), len(places)
+        while left:
+            message = consumer.poll(LIMIT_S)
+            if message is None:
+                raise TimeoutError(f"only {len(found)} records of {topic} come")
+            if (error := message.error()) is None:
                 found.append((message.key() or b"", message.value() or b""))
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            else:
+                left -= 1
         return found
     finally:
         consumer.close()

@@ -44,6 +44,8 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("produce", "--socket-buffer-size"): "not there: the operating system sizes it",
     ("producer-perf-test", "--print-metrics"): NO_METRICS,
     ("replica-verification", "--broker-list"): "`--bootstrap-server`",
+    ("share-consumer-perf-test", "--print-metrics"): NO_METRICS,
+    ("share-consumer-perf-test", "--socket-buffer-size"): "not there: the operating system sizes it",
     ("streams-application-reset", "--config-file"): OLD_CONFIG,
     ("topics", "--delete-config"): "not there: Kafka refuses it since 4.0, use `penstock configs`",
     ("topics", "--partition-size-limit-per-response"): "not needed: answers are not cut into pages",

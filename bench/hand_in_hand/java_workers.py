@@ -1,8 +1,8 @@
 """Apache Kafka's own Connect workers, as published, on three nodes of Penstock.
 
 Two of them share a file source and a file sink, made and watched with `penstock connect`; the one that runs the source
-is killed, then a node of the cluster is. All lines arrive, in order; those that the source had not committed may come
-twice.
+is killed, then a node of the cluster is. The source writes exactly once: all lines are in the topic, in order and once,
+for who reads what is committed. They arrive in the sink, whose last ones may come twice.
 """
 
 import json
@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, wait_until
 from bench.process import CommandError, Process, free_ports, said_by
-from bench.topics import create_topic
+from bench.topics import create_topic, read_all
 from bench.versus.kafka import java_command, write_properties
 from penstock.testing import Cluster
 
 CLASS: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
+TOPIC: Final = "lines"
 LINES: Final = 20_000
 """In each of three parts: before, and after each death."""
 SETTINGS: Final = Path(__file__).with_name("java_workers.properties").read_text()
@@ -58,15 +59,15 @@ class JavaWorker(Process):
 def run_java_workers(folder: Path, say: Say) -> None:
     source, sink = folder / "in.txt", folder / "out.txt"
     with Cluster(nodes=3, process=True) as cluster:
-        create_topic(cluster.bootstrap_servers, "lines", replicas=3)
+        create_topic(cluster.bootstrap_servers, TOPIC, replicas=3)
         workers = [JavaWorker(folder, f"worker-{number}", cluster.bootstrap_servers) for number in (1, 2)]
         try:
             for worker in workers:
                 wait_until("the worker answers", worker.is_up)
             _write(source, 0)
-            workers[0].make("source", "FileStreamSource", source, topic="lines")
-            workers[0].make("sink", "FileStreamSink", sink, topics="lines")
-            _expect(sink, 1, say)
+            workers[0].make("source", "FileStreamSource", source, topic=TOPIC)
+            workers[0].make("sink", "FileStreamSink", sink, topics=TOPIC)
+            _expect(cluster, sink, 1, say)
             wait_until("the source runs somewhere", lambda: bool(workers[0].where("source")))
             place = workers[0].where("source")
             left, victim = sorted(workers, key=lambda worker: worker.place == place)
@@ -76,10 +77,10 @@ def run_java_workers(folder: Path, say: Say) -> None:
                 "both run on the other worker",
                 lambda: {left.where(name) for name in ("source", "sink")} == {left.place},
             )
-            _expect(sink, 2, say)
+            _expect(cluster, sink, 2, say)
             cluster.kill(1)
             _write(source, 2)
-            _expect(sink, 3, say)
+            _expect(cluster, sink, 3, say)
             say(left.connect("list").strip())
         finally:
             for worker in workers:
@@ -91,8 +92,8 @@ def _write(source: Path, part: int) -> None:
         file.writelines(f"line {number}\n" for number in range(part * LINES, (part + 1) * LINES))
 
 
-def _expect(sink: Path, parts: int, say: Say) -> None:
-    """Raises HandError unless all lines of so many parts come, in order."""
+def _expect(cluster: Cluster, sink: Path, parts: int, say: Say) -> None:
+    """Raises HandError unless all lines of so many parts come, in order, and are in the topic once."""
     wanted = [f"line {number}" for number in range(parts * LINES)]
 
     def found() -> list[str]:
@@ -102,4 +103,6 @@ def _expect(sink: Path, parts: int, say: Say) -> None:
     lines = found()
     if list(dict.fromkeys(lines)) != wanted:
         raise HandError(f"the lines in {sink} are not those that were written, in their order")
-    say(f"{len(wanted)} lines arrived, {len(lines) - len(wanted)} of them twice")
+    if [value.decode() for _, value in read_all(cluster.bootstrap_servers, TOPIC)] != wanted:
+        raise HandError("the lines in the topic are not those that were written, once and in their order")
+    say(f"{len(wanted)} lines are in the topic once and have arrived, {len(lines) - len(wanted)} of them twice")

@@ -1,15 +1,23 @@
 """The Chromium that `make browser` brings, without a screen, and a tool that looks for what is not accessible."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final, Literal
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+Scheme = Literal["light", "dark"]
+WIDE: Final = (1100, 800)
+NARROW: Final = (360, 740)
 FOLDER = Path(sys.prefix) / "browser"
 CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
+SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
+    .filter(({impact}) => impact === "serious" || impact === "critical")
+    .map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html.slice(0, 200))])))"""
 
 
 def why_none() -> str | None:
@@ -26,3 +34,41 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
         yield browser
         browser.close()
+
+
+def faults_of(
+    page: Page, url: str, scheme: Scheme, addresses: tuple[tuple[str, str], ...], *, is_narrow: bool
+) -> dict[str, Any]:
+    """What axe finds serious on each page (address, heading), and whether it is wider than the screen, by address."""
+
+    def sized(size: tuple[int, int]) -> None:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+
+    page.emulate_media(color_scheme=scheme)
+    sized(NARROW if is_narrow else WIDE)
+    tools = page.context.new_cdp_session(page)
+    if not in_the_page(tools, "!!window.axe"):
+        in_the_page(tools, AXE.read_text())
+    found = {}
+    for address, heading in addresses:
+        page.goto(f"{url}/#/{address}")
+        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        expect(page.locator("main :is(table, ol, pre, .empty)").first).to_be_visible()
+        expect(page.locator(".loading")).to_have_count(0)
+        if address.endswith("records"):
+            page.get_by_role("list", name="Records").get_by_role("button").first.click()
+        faults = json.loads(in_the_page(tools, SERIOUS))
+        is_wider = in_the_page(tools, "document.documentElement.scrollWidth > innerWidth")
+        if faults or is_wider:
+            found[address] = faults, is_wider
+    tools.detach()
+    page.emulate_media(color_scheme="light")
+    sized(WIDE)
+    return found
+
+
+def in_the_page(tools: Any, expression: str) -> Any:
+    """By the way of developers' tools, for which the page's policy does not hold: it allows no evaluation."""
+    answer = tools.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
+    assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+    return answer["result"].get("value")

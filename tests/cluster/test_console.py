@@ -13,7 +13,6 @@ from aiohttp.test_utils import TestServer
 from tests.cluster.console_browser import QUICK, Browser, browser_of, event, fill
 
 from penstock.client.admin import Admin
-from penstock.client.admin.features import UpgradeType
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ClientSettings, ConsumerSettings
@@ -99,8 +98,6 @@ async def test_why_a_group_rebalanced(cluster: Cluster, browser: Browser) -> Non
 
 async def test_a_share_group_is_shown_with_what_is_still_to_be_delivered(cluster: Cluster, browser: Browser) -> None:
     await fill(cluster, "shared-out", 20)
-    async with Admin(cluster.bootstrap_servers) as admin:
-        await admin.features.update({"share.version": 1}, UpgradeType.UPGRADE)
     async with Admin(cluster.bootstrap_servers) as admin:
         await admin.share_groups.set_offsets("workers", {TopicPartition("shared-out", 0): OffsetAndMetadata(4)})
     group = await browser.get("/api/group?name=workers")
@@ -204,7 +201,7 @@ async def test_a_stream_tells_what_has_changed(cluster: Cluster, browser: Browse
 def test_the_page_is_small_and_asks_nobody_else() -> None:
     files = [path for path in FOLDER.iterdir() if path.name != "licenses.txt"]
     assert sum(path.stat().st_size for path in files) <= 150_000
-    ours = [path for path in files if path.name not in ("uplot.js", "uplot.css", "preact-htm.js")]
+    ours = [path for path in files if path.name not in ("uplot.js", "preact-htm.js")]
     for path in ours:
         text = path.read_text()
         assert "innerHTML" not in text

@@ -3,36 +3,19 @@
 One cluster, one console, one browser and one page for all; `make browser` brings the browser.
 """
 
-import asyncio
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from tests.cluster.real_browser import AXE, chromium, why_none
-from tests.cluster.started import environment
+from tests.cluster.console_shown import ORDER, SHOWN, begin_a_move, console, fill, run
+from tests.cluster.real_browser import Scheme, chromium, faults_of, why_none
 from tests.wire.schema_registry import SchemaRegistry, served
 
-from penstock.client.admin import Admin
-from penstock.client.admin.topics import NewTopic
-from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
-from penstock.client.settings import ConsumerSettings
-from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.testing import Cluster
 
-ORDER = {
-    "type": "record",
-    "name": "Order",
-    "fields": [{"name": "n", "type": "long"}, {"name": "<b>", "type": "string"}],
-}
-HOSTILE = '<img src=x onerror="document.title=1">\u202e\u3164gnp.exe\x07'
-SHOWN = '<img src=x onerror="document.title=1">\\u{202e}\\u{3164}gnp.exe\\u{7}'
 ANSWERED_MS = 40_000
 """How long a page may take on a busy machine."""
 
@@ -48,48 +31,10 @@ ADDRESSES = (
     ("broker?id=1", "Broker 1"),
     ("topic?name=clicks&tab=configs", "clicks"),
     ("schemas", "Schemas"),
+    ("schema?name=orders-value", "orders-value"),
 )
-SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
-    .filter(({impact}) => impact === "serious" || impact === "critical")
-    .map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html.slice(0, 200))])))"""
-
 
 pytestmark = pytest.mark.skipif((reason := why_none()) is not None, reason=reason or "")
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """In a thread: Playwright has a loop in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, work).result()
-
-
-async def fill(cluster: Cluster) -> None:
-    async with Admin(cluster.bootstrap_servers) as admin, Producer(cluster.bootstrap_servers) as producer:
-        await admin.topics.create(NewTopic(name="clicks", partitions=3, replication_factor=3))
-        await admin.topics.create(NewTopic(name="moving", assignments={0: [1]}))
-        await admin.topics.create(NewTopic(name="hostile", partitions=1, replication_factor=3))
-        for number in range(40):
-            value = b'{"click": %d, "id": 9007199254740993}' % number
-            await producer.send("clicks", value, key=b"user-%d" % number, partition=0)
-        await producer.send_and_wait(
-            "hostile",
-            HOSTILE.encode()[:-1],
-            key=HOSTILE.encode()[:-1],
-            headers=[("long" * 60, b"a value"), (HOSTILE, b"<b>")],
-        )
-        await admin.topics.create(NewTopic(name="orders", partitions=1))
-        await admin.groups.set_offsets("reports", {TopicPartition("clicks", 0): OffsetAndMetadata(3)})
-        await admin.groups.set_offsets(HOSTILE, {TopicPartition("hostile", 0): OffsetAndMetadata(0)})
-        async with Consumer(cluster.bootstrap_servers, ConsumerSettings(group_id="readers")) as consumer:
-            await consumer.subscribe(["moving"])
-            while not consumer.assignment:
-                await consumer.poll(100)
-
-
-async def begin_a_move(cluster: Cluster) -> None:
-    async with Admin(cluster.bootstrap_servers) as admin:
-        (outcome,) = (await admin.partitions.reassign({TopicPartition("moving", 0): [1, 3]})).values()
-    assert not outcome.error
 
 
 @pytest.fixture(scope="module")
@@ -108,18 +53,9 @@ def registry() -> Iterator[SchemaRegistry]:
 
 @pytest.fixture(scope="module")
 def url(cluster: Cluster, registry: SchemaRegistry) -> Iterator[str]:
-    words = ["console", "--listen", "127.0.0.1:0", "--bootstrap-server", cluster.bootstrap_servers]
-    words += ["--schema-registry", registry.url]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, text=True, env=environment()
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().split()[2]
-    finally:
-        process.terminate()
-        assert process.wait(30) in (0, 143)
-        process.stdout.close()
+    words = ("--bootstrap-server", cluster.bootstrap_servers, "--schema-registry", registry.url)
+    with console(*words) as (url, _):
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -286,34 +222,19 @@ def test_what_destroys_asks_for_the_name(home: Page, url: str) -> None:
     expect(table(home, "Topics").get_by_role("link", name="typed", exact=True)).to_have_count(0)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_phone(page: Page, url: str, scheme: str) -> None:
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    page.set_viewport_size({"width": 360, "height": 740} if scheme == "dark" else {"width": 1100, "height": 800})
-    tools = page.context.new_cdp_session(page)
-    if not in_the_page(tools, "!!window.axe"):
-        in_the_page(tools, AXE.read_text())
-    found = {}
-    for address, heading in ADDRESSES[: 5 if scheme == "dark" else None]:
-        page.goto(f"{url}/#/{address}")
-        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
-        expect(page.locator("main :is(table, ol, .empty)").first).to_be_visible()
-        expect(page.locator(".loading")).to_have_count(0)
-        if address.endswith("records"):
-            page.get_by_role("list", name="Records").get_by_role("button").first.click()
-        found[address] = json.loads(in_the_page(tools, SERIOUS))
-        assert in_the_page(tools, "document.documentElement.scrollWidth <= innerWidth"), address
-    tools.detach()
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1100, "height": 800})
-    assert {address: faults for address, faults in found.items() if faults} == {}
-
-
-def in_the_page(tools: Any, expression: str) -> Any:
-    """By the way of developers' tools, for which the page's policy does not hold: it allows no evaluation."""
-    answer = tools.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
-    assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-    return answer["result"].get("value")
+@pytest.mark.parametrize(
+    ("scheme", "is_narrow", "addresses"),
+    [
+        ("light", False, ADDRESSES),
+        ("dark", True, ADDRESSES[:5]),
+        pytest.param("dark", False, ADDRESSES, marks=pytest.mark.soak),
+        pytest.param("light", True, ADDRESSES, marks=pytest.mark.soak),
+    ],
+)
+def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_screen(
+    page: Page, url: str, scheme: Scheme, is_narrow: bool, addresses: tuple[tuple[str, str], ...]
+) -> None:
+    assert faults_of(page, url, scheme, addresses, is_narrow=is_narrow) == {}
 
 
 # Schemas, expressions, rights
@@ -359,6 +280,28 @@ def test_subjects_are_a_page_with_their_schemas(home: Page) -> None:
     go(home, "Schemas")
     table(home, "Subjects").get_by_role("link", name="orders-value").click()
     expect(home.get_by_label("Schema")).to_contain_text('"name": "<b>"')
+
+
+def test_a_next_version_is_registered_where_it_fits(home: Page, registry: SchemaRegistry) -> None:
+    go(home, "Schemas")
+    home.get_by_role("button", name="Register a schema").click()
+    dialog = home.get_by_role("dialog")
+    dialog.get_by_label("Subject").fill("clicks-value")
+    dialog.get_by_label("Kind").select_option("AVRO")
+    dialog.get_by_label("Text").fill('"long"')
+    expect(dialog).to_contain_text("penstock schemas --register --subject clicks-value --type AVRO")
+    dialog.get_by_role("button", name="Register a schema").click()
+    expect(home.get_by_role("status").filter(has_text="is version 1 of clicks-value")).to_be_visible()
+    table(home, "Subjects").get_by_role("link", name="clicks-value").click()
+    registry.incompatible.add("clicks-value")
+    home.get_by_role("button", name="New version").click()
+    dialog.get_by_label("Text").fill('"string"')
+    dialog.get_by_role("button", name="New version").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("it does not fit the latest version of clicks-value")
+    registry.incompatible.clear()
+    dialog.get_by_role("button", name="New version").click()
+    expect(home.get_by_text("AVRO, version 2 of 2")).to_be_visible()
+    expect(home.get_by_label("Schema")).to_have_text('"string"')
 
 
 def test_a_user_and_a_quota_are_made_and_go(home: Page) -> None:

@@ -36,12 +36,9 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(nodes=3, process=True, config=CONFIG) as three:
         at = ["--bootstrap-server", three.bootstrap_servers]
         keys = f"share.auto.offset.reset=earliest,errors.deadletterqueue.topic.name={LETTERS}"
-        for command in (
-            ["features", "upgrade", "--feature", "share.version=2", *at],
-            ["configs", "--entity-type", "groups", "--entity-name", GROUP, "--alter", "--add-config", keys, *at],
-        ):
-            result = CliRunner().invoke(main, command)
-            assert result.exit_code == 0, result.output
+        group = ["--entity-type", "groups", "--entity-name", GROUP]
+        result = CliRunner().invoke(main, ["configs", *group, "--alter", "--add-config", keys, *at])
+        assert result.exit_code == 0, result.output
         admin = AdminClient({"bootstrap.servers": three.bootstrap_servers})
         safe = {"min.insync.replicas": "2"}
         topics = [

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 from tests.wire.raw_client import Closed, RawClient
 
-from penstock.metadata.features import NEWEST_METADATA_VERSION, first_level
+from penstock.metadata.features import NEWEST_METADATA_VERSION, default_level
 from penstock.node.api.telemetry import HANDLERS as OF_TELEMETRY
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, load_handlers
 from penstock.node.serving.versions import TOLD_FROM
@@ -76,7 +76,7 @@ def test_each_listener_has_the_table_of_its_role(cluster: Cluster, software: str
             key: (TOLD_FROM.get(key, handler.lowest), handler.newest)
             for key, handler in load_handlers(package).items()
             if (software == OWN_SOFTWARE or not (handler.for_nodes or key >= FIRST_OWN_KEY))
-            and (handler.feature is None or first_level(handler.feature, NEWEST_METADATA_VERSION))
+            and (handler.feature is None or default_level(handler.feature, NEWEST_METADATA_VERSION))
             and key not in OF_TELEMETRY  # nobody takes what clients push
         }
         for address in addresses:

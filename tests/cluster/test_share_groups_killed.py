@@ -49,12 +49,9 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(nodes=3, process=True, config=CONFIG) as three:
         at = ["--bootstrap-server", three.bootstrap_servers]
         group = ["--entity-type", "groups", "--entity-name", GROUP]
-        for command in (
-            ["features", "upgrade", "--feature", "share.version=1", *at],
-            ["configs", *group, "--alter", "--add-config", "share.auto.offset.reset=earliest", *at],
-        ):
-            result = CliRunner().invoke(main, command)
-            assert result.exit_code == 0, result.output
+        key = "share.auto.offset.reset=earliest"
+        result = CliRunner().invoke(main, ["configs", *group, "--alter", "--add-config", key, *at])
+        assert result.exit_code == 0, result.output
         admin = AdminClient({"bootstrap.servers": three.bootstrap_servers})
         topic = NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"})
         admin.create_topics([topic])[TOPIC].result()

@@ -69,9 +69,9 @@ class ShareLecture:
 
     # the partition
 
-    def _partition(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
-        self.now_ms = 0
-        settings = ShareSettings(
+    @staticmethod
+    def _settings(options: dict[str, str]) -> ShareSettings:
+        return ShareSettings(
             int(options.get("lock", 30_000)),
             int(options.get("limit", 5)),
             int(options.get("locks", 2_000)),
@@ -82,6 +82,15 @@ class ShareLecture:
             has_dead_letters=options.get("dead") == "yes",
             dead_letter_max_rate=int(options.get("rate", NO_RATE)),
         )
+
+    def _configure(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """The group's settings are others from now on."""
+        self.partition.configure(self._settings(options))
+        yield from self._show([], {})
+
+    def _partition(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        self.now_ms = 0
+        settings = self._settings(options)
         self.letters = []
         self.partition = OrderedPartition(settings) if options.get("order") == "key" else SharePartition(settings)
         self.partition.load()
@@ -198,8 +207,13 @@ class ShareLecture:
         elif what == "leaves":
             yield from self._told(self.partition.release(member, self.now_ms))
         elif what == "says":
-            types = [int(kind) for kind in options["types"].split(",")]
-            given = [Acknowledgement(*span(it), types, delays(options)) for it in records]
+            said = [it.partition(":") for it in records]
+            given = [
+                Acknowledgement(
+                    *span(it), [int(kind) for kind in (types or options["types"]).split(",")], delays(options)
+                )
+                for it, _, types in said
+            ]
             yield from self._told(self.partition.acknowledge(member, given, self.now_ms))
         else:
             given = [

@@ -1,10 +1,12 @@
-"""An executor of a standalone cluster is killed at each step of a task, which runs again: each row is there once.
+"""An executor of a standalone cluster, or its worker of Python, is killed at each step of a task, which runs again.
 
-The steps are those that leave something at the brokers: a transaction that has begun, rows in it, all rows in it.
+The steps are those that leave something at the brokers: a transaction that has begun, rows in it, all rows in it. One
+query goes on all the time, and loses one in each of its batches.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,27 +16,26 @@ from typing import Final
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
-from tests.spark.test_exactly_once import committed, numbered
-from tests.spark.topics import filled_topic, new_topic
+from tests.spark.once_campaign import KILLS, SETTINGS, check, keeping_cluster
+from tests.spark.topics import new_topic
 
 from penstock.pipeline.session import prepare_environment
 from penstock.testing.ports import ReservedPort
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(10_000)]
 ROOT: Final = Path(__file__).parents[2]
 STEPS: Final = {
-    "it has begun": "penstock.client.blocking.transactions:TransactionCoordinators.begin",
+    "it has begun": "penstock.client.blocking.transactions:TransactionCoordinators._begun",
     "some rows are sent": "penstock.pipeline.datasource.writer:RowWriter.write",
     "all rows are stored": "penstock.pipeline.datasource.writer:RowWriter.flush",
 }
-ROUNDS: Final = 3
-ROWS: Final = 24
+VICTIMS: Final = ("executor", "worker")
+BATCHES: Final = max(KILLS, 3)
 KILLER = '''
-"""Each Python worker of an executor loads this first: behind one call of a function the executor is killed, once."""
+"""Each Python worker of an executor loads this first: it is killed behind one call of a function in each batch."""
 import importlib.abc, importlib.util, os, signal, sys
 
-place, once = os.environ.get("KILLED_BEHIND", ""), os.environ.get("KILLED_ONCE", "")
+place, victim, folder = (os.environ.get(name, "") for name in ("KILLED_BEHIND", "VICTIM", "KILLED"))
 
 
 def parent_of(process):
@@ -44,13 +45,16 @@ def parent_of(process):
 
 def kills(function):
     def killing(*arguments, **named):
+        from pyspark import TaskContext
+
         answer = function(*arguments, **named)
+        batch = TaskContext.get().getLocalProperty("streaming.sql.batchId")
         try:
-            os.close(os.open(once, os.O_CREAT | os.O_EXCL))
+            os.close(os.open(os.path.join(folder, batch), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return answer
         process = os.getpid()
-        while "java" not in os.readlink(f"/proc/{process}/exe"):
+        while victim == "executor" and "java" not in os.readlink(f"/proc/{process}/exe"):
             process = parent_of(process)
         os.kill(process, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -80,13 +84,19 @@ class Planting(importlib.abc.MetaPathFinder):
 if place:
     sys.meta_path.insert(0, Planting())
 '''
-DRIVER = """
-import sys
+DRIVER = f"""
+import sys, time
 from pathlib import Path
-from penstock.pipeline.running.run import run_pipeline
-from penstock.pipeline.spec.files import load_yaml
+from tests.spark.once_campaign import begin, written
+from penstock.pipeline.session import spark_session
 
-run_pipeline(load_yaml(Path(sys.argv[1]).read_text(), "killed"), master=sys.argv[2])
+master, servers, checkpoints, target, *settings = sys.argv[1:]
+session = spark_session("killed", master=master, config=dict(one.split("=") for one in settings))
+(query,) = begin(session, servers, Path(checkpoints), [target])
+while written[target] < {BATCHES}:
+    time.sleep(0.2)
+    assert query.isActive, query.exception()
+query.stop()
 """
 
 
@@ -100,6 +110,7 @@ def standalone(folder: Path) -> Iterator[str]:
         host, number = port.address.rsplit(":", 1)
         port.release()
         address = f"spark://{host}:{number}"
+        environment = os.environ | {"SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1"}
         for name, arguments in {
             "master.Master": ["--host", host, "--port", number, "--webui-port", "0"],
             "worker.Worker": [
@@ -109,38 +120,39 @@ def standalone(folder: Path) -> Iterator[str]:
         }.items():
             log = stack.enter_context((folder / f"{name}.log").open("w"))
             command = [spark_class, f"org.apache.spark.deploy.{name}", *arguments]
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
             stack.callback(process.wait)
             stack.callback(process.kill)  # our launcher of Java lets none end it more gently
         yield address
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with keeping_cluster() as cluster:
+        yield cluster.bootstrap_servers
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("step", STEPS)
-def test_each_row_is_there_once_whenever_an_executor_dies(
-    spark: SparkSession, servers: str, tmp_path: Path, step: str
-) -> None:
+def test_each_row_is_there_once_whenever_an_executor_dies(servers: str, tmp_path: Path, step: str, victim: str) -> None:
     (tmp_path / "killer").mkdir()
     (tmp_path / "killer" / "sitecustomize.py").write_text(KILLER)
+    killed, target = tmp_path / "killed", new_topic(servers, 2)
+    killed.mkdir()
     path = ":".join(map(str, (tmp_path / "killer", ROOT / "src", ROOT)))
+    variables = {"PYTHONPATH": path, "KILLED_BEHIND": STEPS[step], "VICTIM": victim, "KILLED": str(killed)}
+    settings = {f"spark.executorEnv.{name}": value for name, value in variables.items()}
+    settings |= SETTINGS | {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "1g",
+        "spark.task.maxFailures": "10",
+    }
     with standalone(tmp_path) as master:
-        for number in range(ROUNDS):
-            source, target = filled_topic(servers, [ROWS // 2, ROWS // 2]), new_topic(servers, 2)
-            once, file = tmp_path / f"killed-{number}", tmp_path / f"{number}.yaml"
-            file.write_text(
-                f"source: {{bootstrap.servers: '{servers}', subscribe: {source}, startingOffsets: earliest, "
-                "maxOffsetsPerTrigger: 8}\n"
-                "sql: SELECT key, value FROM source\n"
-                f"sink: {{bootstrap.servers: '{servers}', topic: {target}, delivery: exactly-once}}\n"
-                f"trigger: available-now\ncheckpoint: {tmp_path}/checkpoint-{number}\n"
-                "spark:\n"
-                f"  spark.executorEnv.PYTHONPATH: '{path}'\n"
-                f"  spark.executorEnv.KILLED_BEHIND: '{STEPS[step]}'\n"
-                f"  spark.executorEnv.KILLED_ONCE: '{once}'\n"
-                "  spark.driver.host: 127.0.0.1\n  spark.executor.memory: 1g\n"
-            )
-            done = subprocess.run(
-                [sys.executable, "-c", DRIVER, str(file), master], capture_output=True, check=False, text=True
-            )
-            assert done.returncode == 0, done.stderr[-2000:]
-            assert once.exists(), "an executor was to be killed"
-            assert committed(spark, servers, target) == numbered(ROWS)
+        words = [master, servers, str(tmp_path / "checkpoints"), target]
+        words += [f"{name}={value}" for name, value in settings.items()]
+        done = subprocess.run(
+            [sys.executable, "-c", DRIVER, *words], capture_output=True, check=False, text=True, cwd=ROOT
+        )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(list(killed.iterdir())) >= BATCHES, "one was to be killed in each batch"
+    check(servers, target, BATCHES)

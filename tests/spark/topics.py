@@ -18,11 +18,11 @@ KEEP = {"retention.ms": "-1"}
 T0_MS = 1_700_000_000_000
 
 
-def new_topic(servers: str, partitions: int = 2) -> str:
+def new_topic(servers: str, partitions: int = 2, replicas: int = 1) -> str:
     """An empty topic with a name that nobody else has; it keeps records however old they say they are."""
     topic = f"t-{uuid4().hex[:10]}"
     admin = AdminClient({"bootstrap.servers": servers})
-    for done in admin.create_topics([NewTopic(topic, partitions, 1, config=KEEP)]).values():
+    for done in admin.create_topics([NewTopic(topic, partitions, replicas, config=KEEP)]).values():
         done.result()
     return topic
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from tests.cluster.connect_processes import worker_file
 from tests.upgrades.load import Load
-from tests.upgrades.states import THIS, Process, State, older_state
+from tests.upgrades.states import SECONDS, THIS, Process, State, older_state
 
 pytestmark = pytest.mark.soak
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -146,6 +146,7 @@ checkpoint: {directory}/checkpoint
 """
 
 
+@pytest.mark.timeout(4 * SECONDS)  # three times Spark, each of which may take so long
 def test_the_checkpoint_of_a_pipeline_goes_on_and_may_go_back(older: State, tmp_path: Path) -> None:
     """Each record is copied once, by whichever state runs the next batch."""
     file = tmp_path / "copies.yaml"

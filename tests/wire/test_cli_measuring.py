@@ -186,3 +186,77 @@ def test_a_record_that_fails_is_told_of_as_well(bootstrap: str, topic: str) -> N
     assert [event["name"] for event in told][1:3] == ["producer_send_error", "shutdown_complete"]
     assert "MESSAGE_TOO_LARGE" in told[1]["message"]
     assert (told[-1]["sent"], told[-1]["acked"]) == (1, 0)
+
+
+def sharing(bootstrap: str, topic: str, *lines: str) -> None:
+    """A topic with these records, and a share group of its name that begins with the first."""
+    create(bootstrap, topic, "--partitions", "1")
+    penstock("produce", "--topic", topic, "--bootstrap-server", bootstrap, given="".join(f"{it}\n" for it in lines))
+    group = ("--entity-type", "groups", "--entity-name", topic)
+    key = "share.auto.offset.reset=earliest"
+    penstock("configs", *group, "--alter", "--add-config", key, "--bootstrap-server", bootstrap)
+
+
+SHARED = rf"{NUMBER}, {NUMBER}, {NUMBER}, (\d+), \d+"
+MOMENT = r"\d+-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}"
+
+
+def test_members_of_a_share_group_read_and_are_measured(bootstrap: str, topic: str) -> None:
+    sharing(bootstrap, topic, *"abcdefghij")
+    asked = ("share-consumer-perf-test", "--bootstrap-server", bootstrap, "--topic", topic, "--group", topic)
+    more = ("--num-records", "10", "--threads", "2", "--show-consumer-stats", "--show-detailed-stats")
+    header, *lines = penstock(*asked, *more, "--reporting-interval", "1").stdout.splitlines()
+    assert header == (
+        "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms"
+    )
+    assert re.fullmatch(rf"{MOMENT}, {MOMENT}, {SHARED} for share consumer [12]", lines[0])
+    each = [
+        re.fullmatch(
+            rf"Share consumer {number} having client id perf-share-consumer-client-{number} consumption metrics- "
+            rf"{MOMENT}, {MOMENT}, {SHARED}",
+            lines[-3 + number - 1],
+        )
+        for number in (1, 2)
+    ]
+    assert sum(int(found[1]) for found in each if found is not None) == 10
+    total = re.fullmatch(rf"{MOMENT}, {MOMENT}, {SHARED}", lines[-1])
+    assert total is not None
+    assert total[1] == "10"
+    gone = penstock(*asked, "--num-records", "1", "--timeout", "300", "--hide-header").stdout.splitlines()
+    assert gone[0].startswith("WARNING: Exiting before consuming the expected number of records: timeout (300 ms)")
+
+
+def test_each_shared_record_is_told_of(bootstrap: str, topic: str) -> None:
+    sharing(bootstrap, topic, *"abc")
+    result = penstock(
+        "verifiable-share-consumer", "--bootstrap-server", bootstrap, "--topic", topic, "--group-id", topic,
+        "--max-messages", "4", "--verbose", "--acknowledgement-mode", "sync", "--ack-pattern", "release,accept,reject",
+        "--offset-reset-strategy", "earliest",
+    )  # fmt: skip
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    names = [event["name"] for event in events]
+    assert names[:2] == ["startup_complete", "offset_reset_strategy_set"]
+    assert names[-1] == "shutdown_complete"
+    records = [event for event in events if event["name"] == "record_data"]
+    assert [record["value"] for record in records[:3]] == ["a", "b", "c"]
+    assert {record["value"] for record in records[3:]} == {"a"}, "what was released comes again"
+    first = next(event for event in events if event["name"] == "records_consumed")
+    assert first["partitions"] == [{"topic": topic, "partition": 0, "count": 3, "offsets": [0, 1, 2]}]
+    said = [event for event in events if event["name"] == "offsets_acknowledged"]
+    assert said[0]["ackTypeCounts"] == {"RELEASE": 1, "ACCEPT": 1, "REJECT": 1}
+    assert said[0]["partitions"] == first["partitions"]
+    assert said[0]["success"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mode", "complaint"),
+    [
+        ("accept", "auto", "--ack-pattern needs --acknowledgement-mode sync or async"),
+        ("renew,renew", "sync", "with renew alone no record is ever done with"),
+        ("keep", "sync", "'keep' is none of accept, release, reject, renew"),
+    ],
+)
+def test_patterns_that_cannot_be(bootstrap: str, pattern: str, mode: str, complaint: str) -> None:
+    asked = ("--topic", "t", "--group-id", "g", "--ack-pattern", pattern, "--acknowledgement-mode", mode)
+    result = penstock("verifiable-share-consumer", "--bootstrap-server", bootstrap, *asked, exit_code=2)
+    assert complaint in result.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from tests.wire.test_cli import ask, penstock
+from tests.wire.test_cli import ask
 from tests.wire.test_share_consumer import member, polled
 
 from penstock.client.admin import Admin
@@ -35,9 +35,7 @@ def address() -> Iterator[str]:
         "errors.deadletterqueue.auto.create.topics.enable": "true",
     }
     with Cluster(config=config) as cluster:
-        address = cluster.bootstrap_servers
-        penstock("features", "upgrade", "--feature", "share.version=2", "--bootstrap-server", address)
-        yield address
+        yield cluster.bootstrap_servers
 
 
 async def jobs(address: str, topic: str, copies: str = "true") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -174,6 +175,29 @@ async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingC
     Decider(cluster, sink.decisions_topic, query).decide(1, [])
     with pytest.raises(PipelineError, match="batch 0 is over"):
         Decider(cluster, sink.decisions_topic, query).decide(0, [])
+
+
+async def test_who_has_decided_last_looks_up_nothing_and_sees_what_others_have_decided(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sink.topic is not None
+    query, last, looks = uuid4().hex, DecisionsTopic.last, list[None]()
+
+    def counted(topic: DecisionsTopic) -> Decision | None:
+        looks.append(None)
+        return last(topic)
+
+    monkeypatch.setattr(DecisionsTopic, "last", counted)
+    for batch in range(3):
+        Decider(cluster, sink.decisions_topic, query).decide(batch, [])
+    assert len(looks) == 1
+    ours, theirs = (prepared(sink, query, 3, value) for value in (b"ours", b"theirs"))
+    with monkeypatch.context() as in_another_process:
+        in_another_process.setattr(os, "getpid", lambda: -1)
+        Decider(cluster, sink.decisions_topic, query).decide(3, [theirs])
+    assert Decider(cluster, sink.decisions_topic, query).decide(3, [ours]) == Decision(3, (theirs,))
+    assert len(looks) == 3
+    assert await committed(servers, sink.topic) == [b"theirs"]
 
 
 async def test_a_decision_that_cannot_be_carried_out_is_told(sink: SinkOptions, cluster: BlockingCluster) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from tests.wire.test_cli import ask, penstock
+from tests.wire.test_cli import ask
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
@@ -31,9 +31,7 @@ def address() -> Iterator[str]:
             "group.share.min.heartbeat.interval.ms": "500",
         }
     ) as cluster:
-        address = cluster.bootstrap_servers
-        penstock("features", "upgrade", "--feature", "share.version=1", "--bootstrap-server", address)
-        yield address
+        yield cluster.bootstrap_servers
 
 
 async def jobs(address: str, topic: str, count: int, *, keys: int = 0, more: str = "") -> None:

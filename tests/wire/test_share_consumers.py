@@ -1,4 +1,4 @@
-"""Records of share groups with the client that takes them one by one, librdkafka, where share.version is 1."""
+"""Records of share groups with the client that takes them one by one, librdkafka."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cli.main import main
 from penstock.testing import Cluster
 
 CONFIG = {
@@ -28,9 +26,6 @@ MOST_POLLS = 500
 @pytest.fixture(scope="module")
 def node() -> Iterator[str]:
     with Cluster(config=CONFIG) as cluster:
-        arguments = ["features", "upgrade", "--feature", "share.version=1"]
-        result = CliRunner().invoke(main, [*arguments, "--bootstrap-server", cluster.bootstrap_servers])
-        assert result.exit_code == 0, result.output
         yield cluster.bootstrap_servers
 
 

@@ -1,4 +1,4 @@
-"""Share groups with the client that speaks their protocol, librdkafka, on a node whose share.version is 1."""
+"""Share groups with the client that speaks their protocol, librdkafka."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def node(directory: Path) -> Iterator[str]:
     with Cluster(config=CONFIG, directory=directory) as cluster:
-        address: str = cluster.bootstrap_servers
-        run("features", "upgrade", "--feature", "share.version=1", "--bootstrap-server", address)
-        yield address
+        yield cluster.bootstrap_servers
 
 
 def run(*arguments: str) -> str:

@@ -1,6 +1,5 @@
 """P17 to P19: positions in transactions, records acknowledged one by one, a group that the coordinator assigns."""
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 
@@ -11,7 +10,6 @@ from bench.topics import GROUP, create_topic, delete_topic, set_config
 from bench.versus.kafka import java_command
 from bench.versus.members import life
 from bench.versus.systems import (
-    PENSTOCK,
     Effort,
     Figure,
     Line,
@@ -23,9 +21,6 @@ from bench.versus.systems import (
     three_of_each,
 )
 from bench.versus.taking import share, transform
-from penstock.client.admin import Admin
-from penstock.client.admin.features import UpgradeType
-from penstock.metadata.features import SHARE_VERSION
 
 COMMITTED = (
     Figure("records/s", "records/s", "higher"),
@@ -101,15 +96,9 @@ def shared(effort: Effort) -> list[Line]:
     Many members are Java's: so many of librdkafka's preview in one process hang, against Kafka too.
     """
     with both() as brokers:
-        asyncio.run(_with_share_groups(brokers[PENSTOCK].address))
         one = {f"{size} B, 1 member": partial(_shared, size, effort.records(SHARED_RECORDS)) for size in SIZES}
         many = {f"{size} B, {THREADS} members": partial(_divided, size, effort.records(MANY_RECORDS)) for size in SIZES}
         return compared(effort, "P18", SHARED, brokers, one) + compared(effort, "P18", MANY, brokers, many)
-
-
-async def _with_share_groups(address: str) -> None:
-    async with Admin(address) as admin:
-        await admin.features.update({SHARE_VERSION: 1}, UpgradeType.UPGRADE)
 
 
 def _shared(size: int, records: int, broker: BrokerProcess, number: int) -> Sample:

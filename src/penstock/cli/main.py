@@ -43,7 +43,12 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "producer-perf-test": ("measuring.producer_perf_test", "send records and measure how fast that goes"),
     "reassign-partitions": ("replicas.reassign_partitions", "move replicas of partitions to other brokers"),
     "replica-verification": ("replicas.replica_verification", "compare what the replicas of topics hold"),
+    "schemas": ("records.schemas", "show the schemas of a registry, and register new versions"),
     "security": ("security.security", "secure a new cluster, renew its certificates, find why a client is refused"),
+    "share-consumer-perf-test": (
+        "measuring.share_consumer_perf_test",
+        "read records as members of a share group and measure how fast that goes",
+    ),
     "simulate": ("nodes.simulate", "run nodes on virtual time, with faults, from a seed"),
     "start": ("start", "start a node, or a local cluster"),
     "storage": ("nodes.storage", "format log directories, and show what they belong to"),
@@ -58,6 +63,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "read as a member of a group, and tell as JSON all that happens",
     ),
     "verifiable-producer": ("measuring.verifiable_producer", "send numbers, and tell as JSON which were acknowledged"),
+    "verifiable-share-consumer": (
+        "measuring.verifiable_share_consumer",
+        "read as a member of a share group, and tell as JSON all that happens",
+    ),
     "worker": ("work.worker", "run connectors"),
 }
 """The module of each subcommand below `penstock.cli`, and its line in the help."""

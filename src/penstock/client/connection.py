@@ -28,7 +28,7 @@ from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.requests.api import UNSERVED, AnyApiKey, Api, ApiKey, api_of
-from penstock.protocol.requests.framing import api_of_request, decode_response, encode_request
+from penstock.protocol.requests.framing import Traffic, api_of_request, decode_response, encode_request
 from penstock.protocol.requests.own_apis import OWN_SOFTWARE
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value
@@ -129,6 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self._idle_check: asyncio.TimerHandle | None = None
         self._login: Login | None = None
         self._numbers_to_begin = 0
+        self._bytes_out = self._bytes_in = 0
 
     @property
     def closed(self) -> bool:
@@ -137,6 +138,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         return len(self._expected)
+
+    @property
+    def traffic(self) -> Traffic:
+        """Since it was opened, what it began with included."""
+        sent = self._next_correlation_id
+        return Traffic(sent, sent - len(self._expected), self._bytes_out, self._bytes_in)
 
     @property
     def served(self) -> Mapping[int, tuple[int, int]]:
@@ -303,6 +310,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send the bytes of a request at once, whether or not others wait."""
         assert self._transport is not None
         self._transport.write(request)
+        self._bytes_out += len(request)
         if expected is not None:
             self._expected.append(expected)
 
@@ -337,6 +345,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.room()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._bytes_in += nbytes
         try:
             for frame in self._frames.received(nbytes):
                 self._take(frame)

@@ -11,7 +11,9 @@ MAX_FRAME_BYTES = 1 << 28  # a TLS alert or a line of HTTP, read as a length, is
 SMALL_BYTES = 16 * 1024
 """The room that a connection has while nothing larger comes."""
 KEPT_BYTES = 4 << 20
-"""Room for a larger frame is given back when the frame has been taken."""
+"""Room for a larger frame is given back when the next one is smaller,"""
+LENT_BYTES = 64 << 20
+"""and for one larger than this, which is more than a fetch asks for, as soon as the frame was given out."""
 
 
 class FrameReader:
@@ -54,6 +56,9 @@ class FrameReader:
         while (needed := self._needed()) <= self._end - self._begin:
             frames.append(self._buffer[self._begin + LENGTH_SIZE : self._begin + needed])
             self._begin += needed
+        if self._begin == self._end and len(self._buffer) > LENT_BYTES:
+            self._buffer = memoryview(bytearray(SMALL_BYTES))
+            self._begin = self._end = 0
         return frames
 
     def _needed(self) -> int:

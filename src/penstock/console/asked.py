@@ -35,6 +35,10 @@ class Change(Value):
     apply: Callable[[Means, Asked], Awaitable[str]]
     name: str
     dangerous: bool = False
+    reads: Callable[[Asked], str] | None = None
+    """What the command reads from its standard input."""
+    asks_cluster: bool = True
+    """Whether the command has to know where brokers are."""
 
 
 def text_of(asked: Asked, name: str) -> str:

@@ -19,7 +19,8 @@ from penstock.client.producer import Producer
 from penstock.client.properties import with_properties
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
-from penstock.console.asked import INT16, INT32, Asked, Change, Means, bytes_of, number_of, pairs_of, text_of
+from penstock.console.apart.schema import AVRO, JSON, PROTOBUF
+from penstock.console.asked import INT16, INT32, Asked, Change, Means, bytes_of, number_of, one_of, pairs_of, text_of
 from penstock.console.errors import ConsoleError, bad_request
 from penstock.console.reader import ApartReader
 from penstock.console.security_changes import SECURITY_CHANGES
@@ -29,11 +30,12 @@ TOLD: Final = (
     *("action", "topic", "group", "partition", "partitions", "replication_factor", "configs", "key_name"),
     *("value_of_key", "to", "at", "value_schema", "key_schema"),
     *("principal", "host", "resource", "name", "pattern", "operation", "permission"),
-    *("user", "mechanism", "client", "ip", "quotas"),
+    *("user", "mechanism", "client", "ip", "quotas", "subject", "kind"),
 )
 """What the audit log has of a question: nothing that records hold, no password, and no names that a page makes up."""
 MOST_TOLD: Final = 1_000
 """Characters of each."""
+KINDS: Final = {kind: kind for kind in (AVRO, JSON, PROTOBUF)}
 LATEST_MS: Final = 253_402_300_799_999
 """The last moment that has a date."""
 audit = logging.getLogger("penstock.console.audit")
@@ -47,10 +49,10 @@ class Changes:
         """The command that does the same, and what has to be typed."""
         change = _change(asked)
         servers = self._means.watched.bootstrap_servers
-        words = ["penstock", *change.command(self._means, asked), "--bootstrap-server", servers]
-        line = shlex.join(words)
-        if asked["action"] == "produce":
-            line = f"printf '%s\\n' {shlex.quote(_line(asked))} | {line}"
+        words = ["penstock", *change.command(self._means, asked)]
+        line = shlex.join([*words, "--bootstrap-server", servers] if change.asks_cluster else words)
+        if change.reads is not None:
+            line = f"printf '%s\\n' {shlex.quote(change.reads(asked))} | {line}"
         typed = text_of(asked, change.name) if change.dangerous else ""
         return {"command": line, "dangerous": change.dangerous, "type": typed}
 
@@ -164,6 +166,30 @@ async def _elect_leader(means: Means, asked: Asked) -> str:
     return f"{partition} is led by its preferred replica"
 
 
+async def _register_schema(means: Means, asked: Asked) -> str:
+    subject, kind = text_of(asked, "subject"), _kind(asked)
+    number, version = await means.schemas.register(subject, kind, _schema(asked))
+    return f"schema {number} is version {version} of {subject}"
+
+
+def _kind(asked: Asked) -> str | None:
+    """None for that of the latest version."""
+    kind: str | None = one_of(asked, "kind", KINDS) if asked.get("kind") else None
+    return kind
+
+
+def _schema(asked: Asked) -> str:
+    return (bytes_of(asked, "schema") or b"").decode()
+
+
+def _register_words(means: Means, asked: Asked) -> list[str]:
+    kind = _kind(asked)
+    if not _schema(asked):
+        raise bad_request("schema is the text of a schema")
+    words = ["schemas", "--register", "--subject", text_of(asked, "subject"), *(["--type", kind] if kind else [])]
+    return [*words, "--schema-registry", means.schemas.shown]
+
+
 def _create_words(_: Means, asked: Asked) -> list[str]:
     words = ["topics", "--create", "--topic", text_of(asked, "topic")]
     for name, option in (("partitions", "--partitions"), ("replication_factor", "--replication-factor")):
@@ -236,7 +262,8 @@ CHANGES: Final[dict[str, Change]] = {
         dangerous=True,
     ),
     "alter-config": Change(_alter_words, _alter_config, "topic"),
-    "produce": Change(_produce_words, _produce, "topic"),
+    "produce": Change(_produce_words, _produce, "topic", reads=_line),
+    "register-schema": Change(_register_words, _register_schema, "subject", reads=_schema, asks_cluster=False),
     "reset-offsets": Change(_reset_words, _reset_offsets, "group", dangerous=True),
     "delete-group": Change(
         lambda _, asked: ["groups", "--delete", "--group", text_of(asked, "group")],

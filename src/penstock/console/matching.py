@@ -1,15 +1,18 @@
 """Which records a page asked for, and what a registry's schemas make of them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from penstock.client.values import ConsumedRecord
 from penstock.console.apart.frames import Raw
 from penstock.console.apart.schema import KnownSchema
 from penstock.console.query import Query, needed, number, one_of, text
-from penstock.console.reader import ApartReader
+from penstock.console.reader import LARGEST, ApartReader
 from penstock.console.schemas import SchemaRegistry, number_of
 from penstock.protocol.value import Value
+
+PIECE_BYTES: Final = 1024 * 1024
+"""A large value is looked through in pieces, of which each is copied."""
 
 
 class Wanted(Value):
@@ -34,13 +37,20 @@ class Wanted(Value):
 
     def has_words(self, record: ConsumedRecord) -> bool:
         """`key` is a part of the key, `words` of the key, the value or a header, in any case of letters."""
-        if self.key and self.key not in (record.key or b"").lower():
+        if self.key and not _has(record.key or b"", self.key):
             return False
         if not self.words:
             return True
         parts = [record.key, record.value]
         parts += [part for name, value in record.headers for part in (name.encode(), value)]
-        return any(part is not None and self.words in part.lower() for part in parts)
+        return any(part is not None and _has(part, self.words) for part in parts)
+
+
+def _has(data: bytes, words: bytes) -> bool:
+    """In any case of letters; `words` are in small ones."""
+    overlap = len(words) - 1
+    pieces = (data[at : at + PIECE_BYTES + overlap] for at in range(0, max(len(data), 1), PIECE_BYTES))
+    return any(words in bytes(piece).lower() for piece in pieces)
 
 
 def wanted(query: Query, most: int) -> Wanted:
@@ -120,11 +130,16 @@ def _raw(record: ConsumedRecord, schemas: Collection[int]) -> Raw:
         record.partition,
         record.offset,
         record.timestamp_ms,
-        record.key,
-        record.value,
-        record.headers,
+        _sent(record.key),
+        _sent(record.value),
+        [(name, _sent(value)) for name, value in record.headers],
         (key if key in schemas else None, value if value in schemas else None),
     )
+
+
+def _sent(data: bytes | None) -> bytes | None:
+    """What may be a view is copied, unless it is too large to be looked into."""
+    return data if data is None or len(data) > LARGEST else bytes(data)
 
 
 def _found(record: ConsumedRecord, answer: Mapping[str, Any], schemas: Mapping[int, KnownSchema]) -> Found:

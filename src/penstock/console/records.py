@@ -122,10 +122,12 @@ class Records:
             yield []
             while True:
                 records = await consumer.poll(POLL_MS * 10, POLLED)
-                yield [as_row(one) for one in await matching.of(records)]
+                rows = [as_row(one) for one in await matching.of(records)]
+                records.clear()
+                yield rows
 
     async def export(self, want: Wanted) -> AsyncGenerator[list[Found]]:
-        """From the place that is wanted to what is the end now, at most `limit` records."""
+        """From the place that is wanted to what is the end now, at most `limit` records, a list good until the next."""
         async with (
             self._reading,
             self._matching(want, EXPORTED_CHARACTERS) as matching,
@@ -134,8 +136,9 @@ class Records:
             begins, ends = await self._bounds(want)
             count = 0
             async for _, found in _read(consumer, matching, await self._starts(want, begins, ends), ends):
-                yield found[: want.limit - count]
                 count += len(found)
+                del found[max(len(found) - max(count - want.limit, 0), 0) :]
+                yield found
                 if count >= want.limit:
                     return
 
@@ -161,7 +164,7 @@ class Records:
         except ValueError as error:
             raise UnusableSettingsError(str(error)) from None
         settings = settings.replace(**{name: getattr(defaults, name) for name in OUR_OWN})
-        async with Consumer(self._watched.bootstrap_servers, settings) as consumer:
+        async with Consumer(self._watched.bootstrap_servers, settings, large_as_views=True) as consumer:
             yield consumer
 
     async def _bounds(self, want: Wanted) -> tuple[Positions, Positions]:
@@ -205,16 +208,22 @@ async def _assign(consumer: Consumer, positions: Mapping[TopicPartition, int]) -
 async def _read(
     consumer: Consumer, matching: Matching, starts: Positions, ends: Positions
 ) -> AsyncIterator[tuple[int, list[Found]]]:
-    """From `starts` to `ends`: how many records were read at a time, and those that match."""
+    """From `starts` to `ends`: how many records were read at a time, and those that match, which are good until the
+    next are asked for: they may be large, and are let go before more come.
+    """
     left = {one: start for one, start in starts.items() if start < ends[one]}
     await _assign(consumer, left)
     quiet = 0
     while left and quiet < (QUIET_COMMITTED if matching.is_committed else QUIET):
         records = await consumer.poll(POLL_MS, POLLED)
-        yield len(records), await matching.of([one for one in records if one.offset < ends[one.topic_partition]])
+        count = len(records)
+        found = await matching.of([one for one in records if one.offset < ends[one.topic_partition]])
+        records.clear()
+        yield count, found
+        found.clear()
         positions = consumer.positions()
         done = [one for one in left if one in positions and positions[one].offset >= ends[one]]
-        quiet = 0 if records or done else quiet + 1
+        quiet = 0 if count or done else quiet + 1
         for one in done:
             del left[one]
         consumer.pause(done)

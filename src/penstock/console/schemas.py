@@ -6,8 +6,9 @@ What it says is believed as little as what is in records: it becomes a `KnownSch
 import asyncio
 import json
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from penstock.console.query import MAX_ROWS
 from penstock.protocol.value import Value
 from penstock.work.connect.api import RetriableError
 from penstock.work.connect.converters import ConversionError
-from penstock.work.connect.registry import SERIALIZED, ReadSchemas, Registry, references_of
+from penstock.work.connect.registry import SERIALIZED, ReadSchemas, Registry, RegistryError, next_version, references_of
 from penstock.work.connect.registry_avro import avro_of
 
 ANSWER_S: Final = 3.0
@@ -32,6 +33,8 @@ FORGOTTEN_S: Final = 60.0
 """After so long a schema that could not be had is asked for again."""
 MOST_TEXT: Final = 256 * 1024
 """Characters of a schema that a page shows."""
+MOST_SAID: Final = 2_000
+"""Characters of why a schema is not taken."""
 Answer = TypeVar("Answer")
 
 
@@ -66,7 +69,15 @@ class Hurried:
     def versions(self, subject: str) -> Any:
         return self._in_time(lambda: self._registry.versions(subject))
 
-    def _in_time(self, ask: Callable[[], Any]) -> Any:
+    def misfits(self, subject: str, document: Mapping[str, Any]) -> list[str]:
+        return self._in_time(lambda: self._registry.misfits(subject, document))
+
+    def register(self, subject: str, document: Mapping[str, Any]) -> tuple[int, int]:
+        """Its id and its version."""
+        number = self._in_time(lambda: self._registry.id_of(subject, document, registers=True))
+        return number, self._in_time(lambda: self._registry.version_of(subject, document))
+
+    def _in_time(self, ask: Callable[[], Answer]) -> Answer:
         if time.monotonic() > self._until_s:
             raise TimeoutError
         return ask()
@@ -135,6 +146,17 @@ class SchemaRegistry:
 
     async def subject(self, name: str) -> Subject:
         return await self._ask(lambda one: _subject(one, name))
+
+    async def misfits(self, subject: str, kind: str | None, text: str) -> list[str]:
+        """Why a schema cannot be the subject's next version; nothing where it can, or there is no such subject yet."""
+        return await self._ask(lambda one: _misfits(one, subject, kind, text))
+
+    async def register(self, subject: str, kind: str | None, text: str) -> tuple[int, int]:
+        """As its next version, of the latest one's kind unless one is given; the id and the version.
+
+        ConsoleError 409 says why not.
+        """
+        return await self._ask(lambda one: _register(one, subject, kind, text))
 
     def _keep(self, schema: KnownSchema) -> None:
         self._known[schema.number] = schema
@@ -207,6 +229,29 @@ def _subject(registry: Hurried, name: str) -> Subject:
         versions=tuple(versions),
         references=tuple(str(one["name"])[:200] for one in _list_of(answer.get("references") or [])[:MAX_ROWS]),
     )
+
+
+def _misfits(registry: Hurried, subject: str, kind: str | None, text: str) -> list[str]:
+    with _in_our_words():
+        return registry.misfits(subject, next_version(registry, subject, kind, text))
+
+
+def _register(registry: Hurried, subject: str, kind: str | None, text: str) -> tuple[int, int]:
+    with _in_our_words():
+        document = next_version(registry, subject, kind, text)
+        if why := registry.misfits(subject, document):
+            said = "; ".join(why)[:MOST_SAID]
+            raise ConsoleError(HTTPStatus.CONFLICT, f"it does not fit the latest version of {subject}: {said}")
+        return registry.register(subject, document)
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """What the registry refuses was not right in what it was asked."""
+    try:
+        yield
+    except RegistryError as error:
+        raise ConsoleError(HTTPStatus.CONFLICT, str(error)[:MOST_SAID]) from None
 
 
 def _list_of(answer: Any) -> list[Any]:

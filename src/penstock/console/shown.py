@@ -15,7 +15,7 @@ def shown(data: bytes | None, most: int = MOST_BYTES) -> dict[str, Any]:
     """
     if data is None:
         return {"kind": "null", "text": "", "size": 0, "cut": False}
-    part = data[:most]
+    part = bytes(data[:most])
     is_cut = len(data) > most
     text = _text(part, is_cut=is_cut)
     if text is None:

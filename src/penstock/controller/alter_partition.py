@@ -15,7 +15,6 @@ from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.group_leaders import check_elected_here
 from penstock.controller.partition_change import (
     RECOVERED,
-    RECOVERING,
     Election,
     Electorate,
     Wanted,
@@ -24,7 +23,7 @@ from penstock.controller.partition_change import (
 )
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
 from penstock.metadata.records import MetadataRecord
-from penstock.metadata.topics import NO_LEADER_CHANGE, Sharing, partition_changed
+from penstock.metadata.topics import NO_LEADER_CHANGE, RECOVERING, Sharing, partition_changed
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.alter_partition import (
     AlterPartitionRequest,

@@ -21,8 +21,8 @@ OF_USERS = (UserScramCredentialRecord, AccessControlEntryRecord)
 
 
 def first_records(state: ControllerState, formatted: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The formatted levels, or the nearest supported ones; where no level was formatted those of new clusters in Kafka,
-    but for `WAIT_FOR_AN_OPERATOR`. A level whose needs are not met is left out.
+    """The formatted levels, or the nearest supported ones; where no level was formatted those of new clusters in Kafka.
+    A level whose needs are not met is left out.
 
     As in Kafka, whose tool writes no level 0, a feature that was not named beside metadata.version is at 0.
     """

@@ -31,7 +31,6 @@ from penstock.controller.eligible_leaders import could_lead, keeps_track
 from penstock.controller.group_leaders import left_in_group
 from penstock.controller.heartbeats import Going, Left
 from penstock.controller.partition_change import (
-    RECOVERING,
     Election,
     Electorate,
     Wanted,
@@ -41,7 +40,7 @@ from penstock.controller.partition_change import (
 from penstock.metadata.image import NOBODY, TopicImage
 from penstock.metadata.partition_index import Partitions, each, taken_from
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.topics import NO_LEADER, PartitionImage
+from penstock.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
 
 
 def left_by(state: ControllerState, broker_id: int, going: Going) -> list[MetadataRecord]:

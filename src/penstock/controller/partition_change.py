@@ -29,12 +29,10 @@ from penstock.controller.decision import ControllerState
 from penstock.controller.eligible_leaders import could_lead, keeps_track, left_over, tracked
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.metadata.topics import NO_LEADER, is_online
+from penstock.metadata.topics import NO_LEADER, RECOVERING, is_online
 from penstock.protocol.value import Value
 
 RECOVERED = 0
-RECOVERING = 1
-"""What a leader elected uncleanly does first: it finds out what was committed (KIP-704)."""
 
 ItemT = TypeVar("ItemT", int, UUID)
 

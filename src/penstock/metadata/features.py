@@ -71,9 +71,6 @@ KAFKAS_FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
 }
 """All but metadata.version; levels count from 0."""
 
-WAIT_FOR_AN_OPERATOR: Final = (SHARE_VERSION,)
-"""Features of new clusters of Kafka that ours begin without: share groups."""
-
 SCRAM_LEVEL: Final = 11
 """From this level of metadata.version on there are records of SCRAM credentials (3.5-IV2)."""
 DELEGATION_TOKEN_LEVEL: Final = 14
@@ -112,18 +109,13 @@ def metadata_version_named(text: str) -> int | None:
 
 
 def first_levels(metadata_version: int) -> dict[str, int]:
-    """What a new cluster at this level of metadata.version begins with, but for what it begins without."""
-    levels = {name: first_level(name, metadata_version) for name in KAFKAS_FEATURES if name != KRAFT_VERSION}
+    """What a new cluster at this level of metadata.version begins with; levels of 0 are left out."""
+    levels = {name: default_level(name, metadata_version) for name in KAFKAS_FEATURES if name != KRAFT_VERSION}
     return {METADATA_VERSION: metadata_version} | {name: level for name, level in levels.items() if level}
 
 
-def first_level(feature: str, metadata_version: int) -> int:
-    """Of a new cluster at this level of metadata.version."""
-    return 0 if feature in WAIT_FOR_AN_OPERATOR else default_level(feature, metadata_version)
-
-
 def default_level(feature: str, metadata_version: int) -> int:
-    """That of a new cluster in Kafka at this level of metadata.version."""
+    """That of a new cluster at this level of metadata.version, as in Kafka."""
     levels = KAFKAS_FEATURES[feature]
     return max(level for level, it in enumerate(levels) if it.from_metadata_version <= metadata_version)
 

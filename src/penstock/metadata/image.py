@@ -57,6 +57,7 @@ from penstock.metadata.topics import (
     Sharing,
     TopicImage,
     is_online,
+    is_unclean_election,
     partition_changed,
     partition_from,
     partition_record,
@@ -99,6 +100,8 @@ class ClusterImage:
         self.producer_ids_broker = NOBODY
         """The broker that the last block of producer ids went to, and its epoch then."""
         self.producer_ids_broker_epoch = -1
+        self.unclean_elections = 0
+        """Of partitions, since this image began."""
         self.security = SecurityImage()
         self.index = PartitionIndex()
         """It follows from the rest."""
@@ -197,6 +200,7 @@ class ClusterImage:
         other.next_producer_id = self.next_producer_id
         other.producer_ids_broker = self.producer_ids_broker
         other.producer_ids_broker_epoch = self.producer_ids_broker_epoch
+        other.unclean_elections = self.unclean_elections
         other.security = self.security.copy()
         other.index = self.index.copy()
         other._sharing = self._sharing
@@ -205,6 +209,7 @@ class ClusterImage:
 
     def become(self, other: "ClusterImage") -> None:
         """`other` is given up: users of this image see the new state from now on."""
+        other.unclean_elections = max(self.unclean_elections, other.unclean_elections)  # a snapshot tells of none
         for name, value in vars(other).items():
             setattr(self, name, value)
 
@@ -281,6 +286,7 @@ class ClusterImage:
         before = topic.partitions[record.partition_id]
         partition = partition_changed(before, record, self._sharing)
         topic.partitions[record.partition_id] = partition
+        self.unclean_elections += is_unclean_election(before, partition)
         self.index.changed(topic.name, record.partition_id, before, partition, by_consensus=topic.by_consensus)
 
     def _clear_elr(self, record: ClearElrRecord) -> None:

@@ -12,6 +12,8 @@ from penstock.metadata.records import PartitionChangeRecord, PartitionRecord
 from penstock.protocol.internal_topics import STORAGE_GROUPS, has_replicas, is_internal
 
 NO_LEADER = -1
+RECOVERING = 1
+"""A leader elected uncleanly finds out first what was committed (KIP-704)."""
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
 
@@ -152,6 +154,11 @@ def partition_changed(partition: PartitionImage, record: PartitionChangeRecord, 
         else shared(record.eligible_leader_replicas),
         before.last_known_elr if record.last_known_elr is None else shared(record.last_known_elr),
     )
+
+
+def is_unclean_election(before: PartitionImage, after: PartitionImage) -> bool:
+    """Whether one leads from now on that may not have all that was committed."""
+    return after.leader not in (before.leader, NO_LEADER) and after.leader_recovery_state == RECOVERING
 
 
 def partition_record(topic_id: UUID, index: int, partition: PartitionImage) -> PartitionRecord:

@@ -41,6 +41,8 @@ HASTENS: Final = -2
 OWN_PLACE: Final = -1
 NO_ID: Final = 0
 
+BEHIND_VALUE: Final = 1
+"""Bytes of a held batch: the number of headers, 0."""
 _CONTROL_KEY: Final = b"\x00\x00\x00\x64"
 """Version 0, type 100: Kafka counts its types from 0."""
 _HEAD: Final = Struct(">hI")
@@ -58,13 +60,6 @@ class Row(NamedTuple):
 
     waited_at: int
     due_ms: int
-    id: int
-
-
-class Moved(NamedTuple):
-    """A record that has waited is in the log."""
-
-    waited_at: int
     id: int
 
 
@@ -133,7 +128,7 @@ def _hold(
 class Held:
     """What a held batch says. DecodeError for one that no leader wrote."""
 
-    __slots__ = ("_begin", "_value", "base_offset", "count", "last_offset")
+    __slots__ = ("_begin", "_value", "_value_at", "base_offset", "count", "last_offset")
 
     def __init__(self, buffer: bytes | memoryview, header: BatchHeader) -> None:
         record = next(iterate_records(buffer, 0, header))
@@ -143,27 +138,32 @@ class Held:
         version, count = _HEAD.unpack_from(value)
         self.count = int(count)
         self._begin = _HEAD.size + self.count * _ROW.size
+        self._value_at = header.size_in_bytes - BEHIND_VALUE - len(value)
         if version or self._begin > len(value):
             raise DecodeError(f"the batch at offset {header.base_offset} holds records in a layout that is not known")
         self.base_offset, self.last_offset, self._value = header.base_offset, header.last_offset, value
 
-    def rows(self) -> Iterator[Row]:
-        """With the offsets instead of OWN_PLACE."""
-        return map(self._row, range(self.count))
+    def rows(self, begin: int = 0, end: int | None = None) -> Iterator[Row]:
+        """From one number to another, with the offsets instead of OWN_PLACE."""
+        for number, (at, due_ms, id_) in enumerate(self._rows(begin, end), self.base_offset + begin):
+            yield Row(number if at == OWN_PLACE else at, due_ms, id_)
 
-    def _row(self, number: int) -> Row:
-        at, due_ms, id_ = _ROW.unpack_from(self._value, _HEAD.size + number * _ROW.size)
-        return Row(self.base_offset + number if at == OWN_PLACE else at, due_ms, id_)
+    @property
+    def has_own_places(self) -> bool:
+        """Its records waited here first."""
+        return all(at == OWN_PLACE for at, _, _ in self._rows(0, None))
 
-    def number_of(self, waited_at: int) -> int:
-        """Of the row of that record. DecodeError if there is none."""
-        number = waited_at - self.base_offset
-        if 0 <= number < self.count and self._row(number).waited_at == waited_at:
-            return number
-        for number, row in enumerate(self.rows()):
-            if row.waited_at == waited_at:
-                return number
-        raise DecodeError(f"the batch at offset {self.base_offset} does not hold what waits since offset {waited_at}")
+    def plain_times(self, begin: int, end: int) -> tuple[int, ...] | None:
+        """When they are due, if all of these rows have their own places, no ids, and order nothing."""
+        if begin == end:
+            return ()
+        places, times, ids = zip(*self._rows(begin, end), strict=True)
+        is_plain = max(places) == OWN_PLACE and not any(ids) and min(times) >= 0
+        return times if is_plain else None
+
+    def _rows(self, begin: int, end: int | None) -> Iterator[tuple[int, int, int]]:
+        end = self.count if end is None else end
+        return _ROW.iter_unpack(self._value[_HEAD.size + begin * _ROW.size : _HEAD.size + end * _ROW.size])
 
     @property
     def compression(self) -> Compression:
@@ -173,6 +173,13 @@ class Held:
         """Some of the records, that of this row among them, and the number of the first one. Raises DecodeError."""
         first, position, header = self._part(number)
         return first, list(iterate_records(self._value, position, header, max_bytes=MAX_UNPACKED_BYTES))
+
+    def parts(self) -> Iterator[tuple[int, int]]:
+        """Of each the number of its first record, and where its batch begins in the held one. Raises DecodeError."""
+        first = 0
+        for position, header in iterate_batches(memoryview(self._value)[self._begin :]):
+            yield first, self._value_at + self._begin + position
+            first += header.record_count
 
     def numbers_of_part(self, number: int) -> range:
         """Of the rows whose records are in the same part as this one's. Raises DecodeError."""
@@ -193,28 +200,3 @@ class Held:
         while len(found) < self.count:
             found += self.part(len(found))[1]
         return found
-
-
-def moved_batch(records: Sequence[tuple[int, Record]], compression: Compression, *, now_ms: int) -> bytearray:
-    """Records that are due, with where each has waited. The time of all is now: they are not older than that to
-    retention, whenever they were produced.
-    """
-    told = [
-        Record(0, record.timestamp_ms, record.key, record.value, [*record.headers, (WAITED_AT, b"%d" % waited_at)])
-        for waited_at, record in records
-    ]
-    batch = encode_batch(told, compression=compression, log_append_time_ms=now_ms)
-    header = read_header(batch)
-    HEADER.pack_into(batch, 0, *header._replace(attributes=header.attributes | DELAYED))
-    write_crc(batch, 0, len(batch))
-    return batch
-
-
-def moved_in(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> Iterator[Moved]:
-    """What a batch without CONTROL and with DELAYED has moved. Raises DecodeError."""
-    for record in iterate_records(buffer, 0, header, max_bytes=MAX_UNPACKED_BYTES):
-        *as_sent, (name, waited_at) = record.headers or [("", None)]
-        if name != WAITED_AT or waited_at is None:
-            raise DecodeError(f"a record of the batch at offset {header.base_offset} does not say where it waited")
-        ids = [value for name, value in as_sent if name == DELAY_ID and value is not None]
-        yield Moved(int(waited_at), hash_of(ids[-1]) if ids else NO_ID)

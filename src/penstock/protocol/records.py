@@ -83,13 +83,41 @@ def encode_batch(
     assert records, "a batch of no records is never sent"
     base_timestamp = records[0].timestamp_ms
     max_timestamp = max(record.timestamp_ms for record in records)
-    attributes = compression | TRANSACTIONAL * is_transactional | CONTROL * is_control
+    attributes = TRANSACTIONAL * is_transactional | CONTROL * is_control
     if log_append_time_ms is not None:
         attributes |= LOG_APPEND_TIME
         max_timestamp = log_append_time_ms
     encoded = b"".join(
         [_encode_record(record, record.timestamp_ms - base_timestamp, delta) for delta, record in enumerate(records)]
     )
+    return pack_records(
+        encoded,
+        len(records),
+        timestamps=(base_timestamp, max_timestamp),
+        base_offset=base_offset,
+        compression=compression,
+        level=level,
+        attributes=attributes,
+        producer=(producer_id, producer_epoch, base_sequence),
+        partition_leader_epoch=partition_leader_epoch,
+    )
+
+
+def pack_records(
+    encoded: bytes,
+    count: int,
+    *,
+    timestamps: tuple[int, int],
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    attributes: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    partition_leader_epoch: int = -1,
+) -> bytearray:
+    """A batch of so many records that are bytes already. `producer` is its id, epoch and first sequence number,
+    `timestamps` are the one from which those of the records are reckoned, and the largest.
+    """
     payload = compress(compression, encoded, level)
     size = HEADER_SIZE + len(payload)
     batch = bytearray(
@@ -99,14 +127,11 @@ def encode_batch(
             partition_leader_epoch,
             MAGIC,
             0,
-            attributes,
-            len(records) - 1,
-            base_timestamp,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            len(records),
+            compression | attributes,
+            count - 1,
+            *timestamps,
+            *producer,
+            count,
         )
     )
     batch += payload
@@ -167,7 +192,7 @@ def unpack_records(buffer: Buffer, position: int, header: BatchHeader, *, max_by
 
 
 def iterate_unpacked(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """`data` is the result of `unpack_records`."""
+    """`data` is the result of `unpack_records`; of a view of it keys and values are views as well."""
     if not 0 <= header.record_count * _SMALLEST_RECORD <= len(data):
         raise DecodeError(f"a batch that declares {header.record_count} records in {len(data)} bytes")
     at = 0
@@ -256,7 +281,8 @@ def _decode_blob(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at:stop], stop
 
 
-def _decode_headers(data: bytes, at: int, end: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
+def decode_headers(data: bytes, at: int, end: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    """So many of them, and where they end. DecodeError, IndexError or UnicodeDecodeError if they do not."""
     if not 0 <= count <= end - at:
         _refuse(count, end - at)
     headers: list[tuple[str, bytes | None]] = []
@@ -265,7 +291,7 @@ def _decode_headers(data: bytes, at: int, end: int, count: int) -> tuple[list[tu
         if name is None:
             raise DecodeError("a record has a header without a name")
         value, at = _decode_blob(data, at, end)
-        headers.append((name.decode(), value))
+        headers.append((str(name, "utf-8"), value))
     return headers, at
 
 
@@ -286,7 +312,7 @@ def _decode_record(data: bytes, at: int, header: BatchHeader) -> tuple[Record, i
     count, at = (_SHORT_VARINTS[byte], at + 1) if byte < 0x80 else decode_varint(data, at)
     headers: list[tuple[str, bytes | None]] = []
     if count:
-        headers, at = _decode_headers(data, at, end, count)
+        headers, at = decode_headers(data, at, end, count)
     if at != end:
         raise DecodeError(f"a record of {length} bytes ends {end - at} bytes before it should")
     return Record(header.base_offset + offset_delta, header.base_timestamp + timestamp_delta, key, value, headers), at

@@ -5,10 +5,12 @@ from tests.simulation.share_groups.simulate import simulate
 
 SEEDS = 10
 MORE_SEEDS = 300
+KEPT = (100_037, 101_215)
+"""A leader reads what has begun again where it was deleted, before it writes; an alteration is written until it is."""
 
 
 def test_what_has_begun_is_given_out_and_never_begins_anew() -> None:
-    outcomes = [simulate(seed) for seed in range(SEEDS)]
+    outcomes = [simulate(seed) for seed in (*range(SEEDS), *KEPT)]
     assert sum(outcome.fails for outcome in outcomes) > SEEDS
     assert sum(outcome.kills for outcome in outcomes) > SEEDS
     assert sum(outcome.reads for outcome in outcomes) > SEEDS

@@ -5,10 +5,12 @@ from tests.simulation.share_states.world import simulate
 
 SEEDS = 5
 MORE_SEEDS = 300
+KEPT = 100_027
+"""A late request begins in its old epoch again what was deleted."""
 
 
 def test_what_was_acknowledged_is_told_from_what_is_left_of_the_log() -> None:
-    outcomes = [simulate(seed) for seed in range(SEEDS)]
+    outcomes = [simulate(seed) for seed in (*range(SEEDS), KEPT)]
     assert sum(outcome.fails for outcome in outcomes) > SEEDS
     assert sum(outcome.kills for outcome in outcomes) > SEEDS
     assert sum(outcome.begin > 0 for outcome in outcomes) > SEEDS // 2

@@ -13,6 +13,7 @@ holds:
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from random import Random
@@ -41,6 +42,8 @@ FAULTS_END_MS = 60_000
 Answered = Callable[[Any], None]
 Said = dict[int, tuple[int, int]]
 """Offset to deliveries and state."""
+Life = tuple[int, int]
+"""How often the state was deleted before, and its epoch."""
 
 
 class ViolationError(AssertionError):
@@ -67,6 +70,8 @@ class World:
         self.begin = 0
         self.under_way: list[Append] = []
         self.truth: dict[SharePartitionKey, ShareState] = {}
+        self.lives: Counter[SharePartitionKey] = Counter()
+        """How often it was deleted. A late request may begin it again in an epoch that it had before."""
         self.shard: ShareShard | None = None
         self.waiting: dict[object, Answered] = {}
         self.fails = self.kills = self.cuts = 0
@@ -186,6 +191,7 @@ class World:
             after = record.after(self.truth.get(record.key))
             if after is None:
                 self.truth.pop(record.key, None)
+                self.lives[record.key] += 1
             else:
                 self.truth[record.key] = after
 
@@ -233,10 +239,13 @@ class Reader:
         """Of the state, by the last answer: leaders write with what they were told."""
         self.fenced_below = 0
         """Leaders before this epoch were shut out: a newer one was told the state."""
-        self.acknowledged: dict[int, Said] = {}
-        self.starts: dict[int, int] = {}
+        self.acknowledged: dict[Life, Said] = {}
+        self.starts: dict[Life, int] = {}
         self.is_there = self.may_be_gone = False
         """Whether it was initialized; whether a deletion was ever asked for, which may be late."""
+
+    def life(self, epoch: int) -> Life:
+        return self.world.lives[self.key], epoch
 
     def step(self) -> None:
         what = self.random.randrange(20)
@@ -256,14 +265,14 @@ class Reader:
     def initialize(self) -> None:
         self.state_epoch += 1
         epoch, start_offset = self.state_epoch, self.random.choice((-1, 0, 20))
+        life = self.life(epoch)
         data = initialize_share_group_state.PartitionData(
             partition=self.key.partition, state_epoch=epoch, start_offset=start_offset
         )
 
         def answered(result: Any) -> None:
             if not result.error_code:
-                self.acknowledged.setdefault(epoch, {})
-                self.starts.setdefault(epoch, start_offset)
+                self.starts.setdefault(life, start_offset)
                 self.is_there = True
 
         self.world.ask("initialize", self.key, data, answered)
@@ -275,7 +284,7 @@ class Reader:
 
     def read(self, leader_epoch: int) -> None:
         data = read_share_group_state.PartitionData(partition=self.key.partition, leader_epoch=leader_epoch)
-        known = {epoch: dict(said) for epoch, said in self.acknowledged.items()}
+        known = {life: dict(said) for life, said in self.acknowledged.items()}
         starts, is_fenced = dict(self.starts), leader_epoch < self.fenced_below
         was_there = self.is_there
 
@@ -292,15 +301,16 @@ class Reader:
 
         self.world.ask("read_state", self.key, data, answered)
 
-    def check_told(self, result: Any, known: dict[int, Said], starts: dict[int, int]) -> None:
+    def check_told(self, result: Any, known: dict[Life, Said], starts: dict[Life, int]) -> None:
+        life = self.life(result.state_epoch)
         told = {
             offset: (batch.delivery_count, batch.delivery_state)
             for batch in result.state_batches
             for offset in range(batch.first_offset, batch.last_offset + 1)
         }
-        if result.start_offset < starts.get(result.state_epoch, -1):
+        if result.start_offset < starts.get(life, -1):
             raise ViolationError(f"{self.key.text} begins at {result.start_offset} again")
-        for offset, said in known.get(result.state_epoch, {}).items():
+        for offset, said in known.get(life, {}).items():
             if offset >= result.start_offset and told.get(offset, (-1, -1)) < said:
                 raise ViolationError(f"offset {offset} was {said}, and is {told.get(offset)}")
         if any(offset < result.start_offset for offset in told):
@@ -308,7 +318,8 @@ class Reader:
 
     def write(self, leader_epoch: int) -> None:
         epoch = self.told_epoch
-        begins = max(self.starts.get(epoch, 0), 0)
+        life = self.life(epoch)
+        begins = max(self.starts.get(life, 0), 0)
         start_offset = begins + self.random.choice((0, 0, 0, 1, 5))
         first = start_offset + self.random.randrange(10)
         batch = write_share_group_state.StateBatch(
@@ -331,10 +342,10 @@ class Reader:
                 return
             if is_fenced and not self.may_be_gone:
                 raise ViolationError(f"a leader of epoch {leader_epoch} wrote after a newer one was told")
-            said = self.acknowledged.setdefault(epoch, {})
+            said = self.acknowledged.setdefault(life, {})
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 said[offset] = max(said.get(offset, (-1, -1)), (batch.delivery_count, batch.delivery_state))
-            self.starts[epoch] = max(self.starts.get(epoch, -1), start_offset)
+            self.starts[life] = max(self.starts.get(life, -1), start_offset)
 
         self.world.ask("write", self.key, data, answered)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.errors import ProtocolViolationError
-from penstock.client.frames import KEPT_BYTES, FrameReader
+from penstock.client.frames import KEPT_BYTES, SMALL_BYTES, FrameReader
 
 
 def fed(reader: FrameReader, data: bytes) -> list[bytes]:
@@ -53,3 +53,19 @@ def test_the_room_of_a_huge_frame_is_given_back() -> None:
     assert fed(reader, len(huge).to_bytes(4, "big") + huge) == [huge]
     assert len(reader.room()) < KEPT_BYTES
     assert fed(reader, b"\0\0\0\1y") == [b"y"]
+
+
+def test_a_frame_that_was_lent_is_not_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.frames.LENT_BYTES", 2 * SMALL_BYTES)
+    reader, large = FrameReader(), b"l" * (3 * SMALL_BYTES)
+    stream = len(large).to_bytes(4, "big") + large
+    frames: list[memoryview] = []
+    while stream:
+        room = reader.room()
+        count = min(len(room), len(stream))
+        room[:count] = stream[:count]
+        frames += reader.received(count)
+        stream = stream[count:]
+    assert len(reader.room()) == SMALL_BYTES
+    assert fed(reader, b"\0\0\0\x01n" + len(large).to_bytes(4, "big") + b"n" * len(large))[0] == b"n"
+    assert [bytes(frame) for frame in frames] == [large]

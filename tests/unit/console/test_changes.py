@@ -1,10 +1,13 @@
 """The command that a page shows is one that the command line takes."""
 
+import json
+import logging
 import shlex
 from typing import Any
 
 import click
 import pytest
+from tests.wire.schema_registry import served
 
 from penstock.cli.main import COMMANDS, main
 from penstock.client.settings import ClientSettings
@@ -19,6 +22,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "delete-topic": {"topic": "clicks"},
     "alter-config": {"topic": "clicks", "key_name": "cleanup.policy", "value_of_key": "compact,delete"},
     "produce": {"topic": "clicks", "key": "a", "value": "$(reboot)", "headers": {"h": "1"}},
+    "register-schema": {"subject": "it's; rm -rf /", "kind": "AVRO", "schema": '"$(reboot)"'},
     "reset-offsets": {"group": "$HOME `x`", "topic": "clicks", "to": "time", "at": "1700000000000"},
     "delete-group": {"group": "reports"},
     "elect-leader": {"topic": "clicks", "partition": "2"},
@@ -89,6 +93,34 @@ def test_a_record_by_a_schema_names_its_registry_without_the_password(changes: C
     line = changes.preview(asked)["command"]
     assert "--schema-registry http://127.0.0.1:9 --value-schema clicks-value" in line
     assert "secret" not in line
+
+
+def test_a_schema_is_what_the_command_reads_and_no_broker_is_asked(changes: Changes) -> None:
+    line = changes.preview({"action": "register-schema", **ASKED["register-schema"]})["command"]
+    assert shlex.split(line)[:4] == ["printf", "%s\\n", '"$(reboot)"', "|"]
+    assert "bootstrap" not in line
+    assert line.endswith("--type AVRO --schema-registry http://127.0.0.1:9")
+    with pytest.raises(ConsoleError, match="kind is one of AVRO, JSON, PROTOBUF"):
+        changes.preview({"action": "register-schema", **ASKED["register-schema"], "kind": "XML"})
+
+
+async def test_a_schema_that_was_registered_is_in_the_audit_log_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.console.audit")
+    with served() as registry:
+        means = Means(WatchedCluster("127.0.0.1:9", ClientSettings()), {}, SchemaRegistry(registry.url))
+        asked = {"action": "register-schema", "subject": "orders", "schema": '"long"'}
+        assert await Changes(means).apply(asked, "ada") == {"done": "schema 100000 is version 1 of orders"}
+        registry.incompatible.add("orders")
+        with pytest.raises(ConsoleError, match="does not fit"):
+            await Changes(means).apply({**asked, "schema": '"int"'}, "ada")
+        means.schemas.close()
+    told = [json.loads(record.getMessage()) for record in caplog.records]
+    assert told == [
+        {"who": "ada", "outcome": outcome, "action": "register-schema", "subject": "orders"}
+        for outcome in ("done", "failed")
+    ]
 
 
 def test_a_record_stands_in_the_line_as_it_is_read(changes: Changes) -> None:

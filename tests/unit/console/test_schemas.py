@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tests.wire.schema_registry import served
 
 from penstock.console import schemas
 from penstock.console.apart.schema import AVRO, JSON
@@ -27,7 +28,7 @@ class Liar:
         self.asked: list[str] = []
         self._over = asyncio.Event()
         app = web.Application()
-        app.router.add_get("/{path:.*}", self._answer)
+        app.router.add_route("*", "/{path:.*}", self._answer)
         self.server = TestServer(app)
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -139,3 +140,36 @@ async def test_what_is_kept_has_a_limit(liar: Liar, registry: SchemaRegistry, mo
         await registry.schema(number)
     await registry.schema(1)
     assert liar.asked == [f"/schemas/ids/{number}" for number in (1, 2, 3, 1)]
+
+
+FITS = "/compatibility/subjects/orders/versions/latest"
+LATEST = "/subjects/orders/versions/latest"
+
+
+async def test_what_does_not_fit_is_not_registered_and_the_registry_says_why(
+    liar: Liar, registry: SchemaRegistry
+) -> None:
+    liar.answers[LATEST] = json.dumps({"id": 7, "version": 3, "schema": '"long"', "schemaType": "AVRO"}).encode()
+    liar.answers[FITS] = json.dumps({"is_compatible": False, "messages": ["READER_FIELD_MISSING at /n"]}).encode()
+    assert await registry.misfits("orders", None, '"int"') == ["READER_FIELD_MISSING at /n"]
+    with pytest.raises(ConsoleError, match="does not fit the latest version of orders: READER_FIELD_MISSING") as told:
+        await registry.register("orders", None, '"int"')
+    assert told.value.status == 409
+    assert liar.asked == [LATEST, FITS] * 2
+
+
+async def test_a_next_version_is_of_the_kind_of_the_last_and_keeps_its_references() -> None:
+    with served() as there:
+        there.register("money", "long")
+        refers = {"name": "a", "subject": "money", "version": 1}
+        there.register("orders", "int", schemaType="PROTOBUF", references=[refers])
+        registry = SchemaRegistry(there.url)
+        assert await registry.register("orders", None, '"long"') == (100_002, 2)
+        assert there.schemas[100_002]["schemaType"] == "PROTOBUF"
+        assert there.schemas[100_002]["references"] == [refers]
+        assert await registry.register("new", None, '"long"') == (100_003, 1)
+        assert there.schemas[100_003] == {"schema": '"long"', "schemaType": "AVRO"}
+        there.incompatible.add("new")
+        with pytest.raises(ConsoleError, match="compatibility level"):
+            await registry.register("new", "AVRO", '"int"')
+        registry.close()

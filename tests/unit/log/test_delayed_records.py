@@ -10,9 +10,10 @@ from penstock.log.record_checks import InvalidRecords, UnlookedError
 from penstock.log.validation import CLIENT, LOOKED_AT, PATIENT, AppendOrigin, AppendResult
 from penstock.protocol.batch import DELAYED, read_header
 from penstock.protocol.compression import Compression
-from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, hash_of, hold, moved_batch, moved_in
+from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, hash_of, hold
+from penstock.protocol.due import Due, cut, moved_batch, moved_in, spans
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.records import Record, decode_batch, encode_batch, unpack_records
 
 DAY_MS = 24 * 3_600_000
 CONFIG = LogConfig(penstock_delay_enable=True, penstock_delay_max_ms=DAY_MS)
@@ -126,11 +127,18 @@ def test_a_transaction_has_no_record_that_waits(tmp_path: Path) -> None:
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
+def due(waited_at: int, one: Record) -> Due:
+    """As it is cut out of a batch in which it is the second."""
+    batch = encode_batch([record(), one])
+    data = unpack_records(batch, 0, read_header(batch))
+    return cut(data, spans(data, 2)[1], waited_at)
+
+
 @pytest.mark.parametrize("config", [CONFIG, LogConfig()], ids=["may wait", "nothing waits"])
 @pytest.mark.parametrize("origin", [CLIENT, PATIENT])
 def test_no_client_says_that_records_have_waited(config: LogConfig, origin: AppendOrigin, tmp_path: Path) -> None:
     """Not in a topic without the key, either: a leader would believe it once that is on."""
-    moved = memoryview(moved_batch([(0, record())], Compression.NONE, now_ms=NOW))
+    moved = memoryview(moved_batch([due(0, record())], Compression.NONE, now_ms=NOW))
     with pytest.raises(KafkaError, match="only a leader"):
         open_log(tmp_path, config).append_as_leader(moved, leader_epoch=0, now_ms=NOW, origin=origin)
 
@@ -202,7 +210,7 @@ def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path
 def test_what_has_waited_says_where_and_has_the_time_of_its_delivery() -> None:
     told = [("penstock-delay-offset", b"3"), ("penstock-delay-offset", b"9" * 5_000)]  # by whoever produced it
     old = Record(timestamp_ms=1, key=b"k", value=b"v", headers=[(ID, b"x"), *told])
-    batch = moved_batch([(40, old)], Compression.ZSTD, now_ms=NOW)
+    batch = moved_batch([due(40, old)], Compression.ZSTD, now_ms=NOW)
     assert [tuple(one) for one in moved_in(batch, read_header(batch))] == [(40, hash_of(b"x"))]
     (record,) = decode_batch(batch)
     assert (record.timestamp_ms, record.key, record.value) == (NOW, b"k", b"v")

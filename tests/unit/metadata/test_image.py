@@ -249,6 +249,22 @@ def test_an_image_can_take_the_place_of_another() -> None:
     assert image.index.in_sync(1) == {"flights": 1}
 
 
+def test_unclean_elections_are_counted_and_a_snapshot_takes_none_away() -> None:
+    image = image_of(*LIFE)
+    unclean = PartitionChangeRecord(partition_id=0, topic_id=FLIGHTS, leader=1, isr=[1], leader_recovery_state=1)
+    image.apply(unclean)
+    image.apply(unclean)  # the same leader once more
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=FLIGHTS, leader=-1))
+    image.apply(PartitionChangeRecord(partition_id=0, topic_id=FLIGHTS, leader=1, leader_recovery_state=0))
+    assert image.unclean_elections == 1
+    copied = image.copy()
+    copied.apply(PartitionChangeRecord(partition_id=1, topic_id=FLIGHTS, leader=2, leader_recovery_state=1))
+    image.become(copied)
+    assert image.unclean_elections == 2
+    image.become(image_of(*LIFE))
+    assert image.unclean_elections == 2
+
+
 def test_every_record_of_the_log_can_be_applied_or_frames_a_transaction() -> None:
     framing: set[type[MetadataRecord]] = {BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord}
     for cls in set(RECORD_CLASSES.values()) - framing:

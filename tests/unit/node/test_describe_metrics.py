@@ -28,12 +28,13 @@ COUNTED = {
     " MessagesInPerSec ReplicationBytesInPerSec ReplicationBytesOutPerSec TotalFetchRequestsPerSec"
     " TotalProduceRequestsPerSec",
     "ReplicaManager": "FailedIsrUpdatesPerSec IsrExpandsPerSec IsrShrinksPerSec",
-    "RequestMetrics": "RequestsPerSec TotalTimeMs",
+    "RequestMetrics": "RequestBytes RequestsPerSec TotalTimeMs",
     "DelayedOperationPurgatory": "PurgatorySize",
     "socket-server-metrics": "connection-close-total connection-count connection-creation-total"
     " connection-refused-total failed-authentication-total successful-authentication-total",
 }
 """What is counted as it comes: by topic, request and listener."""
+CHANNEL = "request-total", "response-total", "outgoing-byte-total", "incoming-byte-total"
 ROWS = {
     "raft-metrics": [
         "ignored-static-voters whole",
@@ -48,11 +49,14 @@ ROWS = {
         "number-of-voters whole",
         "number-of-observers whole",
         "uncommitted-voter-change whole",
+        "append-records-rate decimal",
+        "fetch-records-rate decimal",
         "commit-latency-avg decimal",
         "commit-latency-max decimal",
         "election-latency-avg decimal",
         "election-latency-max decimal",
     ],
+    "raft-channel-metrics": [f"{name} whole" for name in CHANNEL],
     "LogManager": ["OfflineLogDirectoryCount whole"],
     "LogCleaner": [
         "cleaner-recopy-percent whole",
@@ -93,6 +97,7 @@ ROWS = {
         "GlobalPartitionCount whole",
         "OfflinePartitionsCount whole",
     ],
+    "ControllerStats": ["UncleanLeaderElectionsPerSec whole"],
 }
 
 

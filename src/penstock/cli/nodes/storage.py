@@ -30,7 +30,7 @@ from penstock.metadata.features import (
     METADATA_VERSION_NAMES,
     NEWEST_METADATA_VERSION,
     SCRAM_LEVEL,
-    first_level,
+    default_level,
     shown_level,
 )
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
@@ -139,7 +139,7 @@ def _first_levels(release_version: str | None, features: tuple[str, ...], *, has
     for name in KAFKAS_FEATURES:
         if name == KRAFT_VERSION:
             continue
-        default = first_level(name, level)
+        default = default_level(name, level)
         wanted = levels.get(name, default)
         _check_level(name, wanted, level)
         if wanted or default:  # level 0 has to be told only where there would be another one

@@ -48,13 +48,20 @@ class Consumer:
         bootstrap_servers: str | Sequence[Address],
         settings: ConsumerSettings | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
+        *,
+        large_as_views: bool = False,
     ) -> None:
+        """`large_as_views`: keys and values in batches of more than 4 MiB are memoryviews and no bytes: they hold all
+        that was received with them, instead of copies of its parts.
+        """
         self.settings = settings or ConsumerSettings()
         self.cluster = ClusterClient(bootstrap_servers, self.settings)
         self._interceptors = list(interceptors)
         self._subscription = Subscription()
         self._news = asyncio.Event()
-        self._fetcher = Fetcher(self.cluster, self._subscription, self.settings, self._news.set)
+        self._fetcher = Fetcher(
+            self.cluster, self._subscription, self.settings, self._news.set, large_as_views=large_as_views
+        )
         self._preparation = Preparation(
             self.cluster, self._subscription, self.settings, self._news.set, self._interceptors
         )

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.consumer.fetched_records import FetchedRecords
+from penstock.client.consumer.lent_records import LentFetchResponse, LentPartition, kept
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ConnectionFailedError, raise_for
@@ -20,7 +21,7 @@ from penstock.client.metadata import PartitionMetadata
 from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError, error_code
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.uuids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
@@ -51,11 +52,14 @@ class Fetcher:
         subscription: Subscription,
         settings: ConsumerSettings,
         on_news: Callable[[], None],
+        *,
+        large_as_views: bool = False,
     ) -> None:
         self._cluster = cluster
         self._subscription = subscription
         self._settings = settings
         self._on_news = on_news
+        self._large_as_views = large_as_views
         self._fetched: dict[TopicPartition, FetchedRecords] = {}
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._error: Exception | None = None
@@ -156,7 +160,7 @@ class Fetcher:
             connection = await self._cluster.connection(node_id)
             response = await connection.request(
                 self._request(asked, topic_ids),
-                FetchResponse,
+                LentFetchResponse,
                 newest=NEWEST_BY_NAME if ZERO_UUID in names else None,
                 timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
             )
@@ -194,7 +198,7 @@ class Fetcher:
         state.replica = -1
         return True
 
-    def _arrived(self, partition: TopicPartition, node_id: int, asked_from: int, row: PartitionData) -> bool:
+    def _arrived(self, partition: TopicPartition, node_id: int, asked_from: int, row: LentPartition) -> bool:
         """Take one partition's part; whether its leader must be looked up again."""
         state = self._subscription.partitions.get(partition)
         if state is None or state.position != asked_from:
@@ -222,10 +226,11 @@ class Fetcher:
             if row.records:
                 self._fetched[partition] = FetchedRecords(
                     partition,
-                    row.records,
+                    kept(row.records),
                     asked_from,
                     row.aborted_transactions,
                     check_crcs=self._settings.check_crcs,
+                    large_as_views=self._large_as_views,
                 )
         return False
 

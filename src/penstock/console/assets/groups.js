@@ -1,9 +1,7 @@
 // Groups, and one group: who reads what, and how far behind.
 
 import { count, html, pathOf, replace, time, to, useView } from "./core.js";
-import { Card, Change, Chart, Fault, Page, Pager, Search, State, Table } from "./parts.js";
-
-const LIMIT = 100;
+import { LIMIT, Card, Change, Chart, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 
 export const Groups = ({ query }) => {
   const sort = query.sort || "name";

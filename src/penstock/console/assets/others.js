@@ -1,7 +1,7 @@
 // Where replicas go, what connectors do, which schemas there are.
 
 import { ask, bytes, count, html, indented, pathOf, replace, to, useEffect, useState, useView } from "./core.js";
-import { Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
+import { LIMIT, Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 
 const topicOf = (row) => html`<a href=${to("topic", { name: row.topic })}>${row.topic}</a>`;
 
@@ -106,10 +106,8 @@ export const Connect = () => {
   <//>`;
 };
 
-const LIMIT = 100;
-
 // The registry is asked when a page is opened, and not again by itself.
-const useAsked = (path) => {
+const useAsked = (path, turn) => {
   const [view, set] = useState({ loading: true });
   useEffect(() => {
     let over = false;
@@ -117,14 +115,32 @@ const useAsked = (path) => {
       .then(({ document: data }) => !over && set({ data }))
       .catch((error) => !over && set((before) => ({ data: before.data, error: error.message })));
     return () => (over = true);
-  }, [path]);
+  }, [path, turn]);
   return view;
 };
 
+const kinds = ["AVRO", "JSON", "PROTOBUF"];
+const Register = ({ label, fixed, fields, onDone }) =>
+  html`<${Change}
+    label=${label}
+    title=${label}
+    action="register-schema"
+    ...${{ fixed, fields: [...fields, { name: "schema", label: "Text", kind: "area" }] }}
+    warning="It is checked against the latest version first."
+    onDone=${onDone}
+  />`;
+
+const SUBJECT = [
+  { name: "subject", label: "Subject" },
+  { name: "kind", label: "Kind", kind: "select", choices: kinds, value: kinds[0] },
+];
+
 export const Schemas = ({ query }) => {
-  const view = useAsked(pathOf("subjects", { q: query.q, from: query.from, limit: LIMIT }));
+  const [turn, next] = useState(0);
+  const view = useAsked(pathOf("subjects", { q: query.q, from: query.from, limit: LIMIT }), turn);
   const it = view.data;
-  return html`<${Page} title="Schemas" about=${it?.registry || ""}>
+  const actions = html`<${Register} label="Register a schema" ...${{ fields: SUBJECT }} onDone=${() => next(turn + 1)} />`;
+  return html`<${Page} title="Schemas" about=${it?.registry || ""} actions=${actions}>
     <div class="filters"><${Search} label="Search subjects" ...${{ value: query.q }} onSearch=${(q) => replace("schemas", { q })} /></div>
     <${Fault} view=${view} />
     ${it &&
@@ -139,9 +155,11 @@ export const Schemas = ({ query }) => {
 };
 
 export const Schema = ({ query }) => {
-  const view = useAsked(pathOf("subject", { name: query.name }));
+  const [turn, next] = useState(0);
+  const view = useAsked(pathOf("subject", { name: query.name }), turn);
   const it = view.data;
-  return html`<${Page} title=${query.name || ""} about=${it ? `${it.kind}, version ${it.version} of ${it.versions.length}, id ${it.id}` : ""}>
+  const actions = html`<${Register} label="New version" ...${{ fixed: { subject: query.name }, fields: [] }} onDone=${() => next(turn + 1)} />`;
+  return html`<${Page} title=${query.name || ""} about=${it ? `${it.kind}, version ${it.version} of ${it.versions.length}, id ${it.id}` : ""} actions=${actions}>
     <${Fault} view=${view} />
     ${it &&
     html`<pre class="data" tabindex="0" aria-label="Schema">${it.kind === "PROTOBUF" ? it.schema : indented(it.schema)}</pre>

@@ -73,6 +73,8 @@ export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey 
         </table>
       </div>`;
 
+// Rows on a page: a list has 500 elements at most.
+export const LIMIT = 40;
 export const Pager = ({ from, limit, total, onMove }) =>
   total > limit &&
   html`<nav class="pager" aria-label="Rows">
@@ -113,7 +115,7 @@ export const Chart = ({ label, times, lines, unit, whole }) => {
   const plot = useRef();
   const drawn = times.length > 0;
   useEffect(() => {
-    if (!drawn) return undefined;
+    if (!drawn || !window.uPlot) return undefined; // a page goes on without its chart
     const inks = ["--line-1", "--line-2"].map((it) => colour(place.current, it));
     const axis = { stroke: colour(place.current, "--quiet"), grid: { stroke: colour(place.current, "--rule"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const options = {

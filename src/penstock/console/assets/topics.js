@@ -1,11 +1,9 @@
 // Topics, and one topic: partitions, records, readers, settings.
 
 import { bytes, count, html, pathOf, replace, session, to, useView } from "./core.js";
-import { Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
+import { LIMIT, Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 import { Configs } from "./cluster.js";
 import { Records } from "./records.js";
-
-const LIMIT = 100;
 
 const bad = (number) => (number > 0 ? html`<b class="bad">${count(number)}</b>` : "0");
 

@@ -1,11 +1,10 @@
 """Records over HTTP: a window of them, the end of a topic as it grows, a file of lines, one value as it is."""
 
-import base64
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from itertools import chain
+from typing import Final
 
 from aiohttp import web
 
@@ -13,6 +12,7 @@ from penstock.console.errors import ConsoleError
 from penstock.console.matching import Found, wanted
 from penstock.console.query import MAX_ROWS, needed, number, one_of
 from penstock.console.records import EXPORTED, Records
+from penstock.console.serving.lines import line
 from penstock.console.serving.streaming import begin_events, event, write
 from penstock.console.shown import shown
 from penstock.console.watched import REFUSALS
@@ -108,36 +108,16 @@ def _broken_where_it_fails(request: web.Request) -> Iterator[None]:
 
 
 async def _write_lines(response: web.StreamResponse, records: Sequence[Found]) -> None:
-    if records:
-        await write(response, b"".join(map(_line, records)))
+    waiting = bytearray()
+    for piece in chain.from_iterable(map(line, records)):
+        waiting += piece
+        if len(waiting) >= PART_BYTES:
+            await write(response, bytes(waiting))
+            waiting.clear()
+    if waiting:
+        await write(response, bytes(waiting))
 
 
 def _file(name: str, kind: str) -> dict[str, str]:
     plain = "".join(it if it.isascii() and (it.isalnum() or it in "._-") else "_" for it in name)
     return {"Content-Type": kind, "Content-Disposition": f'attachment; filename="{plain}"'}
-
-
-def _line(found: Found) -> bytes:
-    record = found.record
-    row: dict[str, Any] = {
-        "partition": record.partition,
-        "offset": str(record.offset),
-        "timestamp": str(record.timestamp_ms),
-        "key": _decoded(found.key) or _exported(record.key),
-        "value": _decoded(found.value) or _exported(record.value),
-        "headers": [[name, _exported(value)] for name, value in record.headers],
-    }
-    return json.dumps(row).encode() + b"\n"
-
-
-def _decoded(part: Mapping[str, Any] | None) -> str | None:
-    return None if part is None or part["cut"] else str(part["text"])
-
-
-def _exported(data: bytes | None) -> str | dict[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}

@@ -39,6 +39,12 @@ def register_cluster(registry: Registry, image: ClusterImage, is_active: Callabl
         gauge("GlobalTopicCount", "Topics of the cluster", lambda: len(image.topics)),
         gauge("GlobalPartitionCount", "Partitions of the cluster", lambda: _partitions(image)),
         gauge("OfflinePartitionsCount", "Partitions without a leader", lambda: _offline(image)),
+        Counter(
+            Group.ELECTIONS,
+            "UncleanLeaderElectionsPerSec",
+            "Leaders elected that were not in sync",
+            lambda: image.unclean_elections,
+        ),
     )
 
 

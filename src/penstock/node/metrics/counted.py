@@ -57,6 +57,9 @@ def _register_requests(registry: Registry, counts: NodeCounts) -> None:
     def times() -> dict[Labels, Distribution]:
         return {(name,): api.times for name, api in _apis(counts) if api.count}
 
+    def sizes() -> dict[Labels, Distribution]:
+        return {(name,): api.request_sizes for name, api in _apis(counts) if api.count}
+
     def waiting() -> dict[Labels, int]:
         found = {key: api for key, api in sorted(counts.apis.items()) if api.count or api.of_nodes.count}
         return {(api_of(key).name,): api.all_waiting for key, api in found.items()}
@@ -65,6 +68,7 @@ def _register_requests(registry: Registry, counts: NodeCounts) -> None:
         Counter(group, "RequestsPerSec", "Requests that came", versions, labels=("request", "version")),
         Counter(group, "ErrorsPerSec", "Errors in answers", errors, labels=("request", "error")),
         Histogram(group, "TotalTimeMs", "Until the answer was made", times, "milliseconds", labels=("request",)),
+        Histogram(group, "RequestBytes", "How large requests were", sizes, "bytes", labels=("request",)),
         Gauge(Group.WAITING, "PurgatorySize", "Requests that wait", waiting, labels=("delayedOperation",)),
     )
 

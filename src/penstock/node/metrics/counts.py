@@ -3,7 +3,7 @@
 All are plain numbers that the part which does something adds to; `counted.py` says what they are called.
 """
 
-from operator import add
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.node.metrics.distribution import BITS, Distribution
@@ -19,13 +19,16 @@ NANOSECONDS_PER_MS: Final = 1_000_000
 class ApiCounts:
     """Requests of one API, once they are answered, and those that wait."""
 
-    __slots__ = ("cells", "errors", "of_nodes", "total_ns", "waiting")
+    __slots__ = ("cells", "errors", "of_nodes", "sizes", "total_bytes", "total_ns", "waiting")
 
     def __init__(self, versions: int = 1, *, splits: bool = False) -> None:
         """It has versions from 0 on, so many. `splits`: requests of other nodes are counted apart."""
         self.cells = [[0] * CELLS for _ in range(versions)]
         """By version, how many requests took a number of nanoseconds that has so many bits."""
         self.total_ns = 0
+        self.sizes = [0] * CELLS
+        """How many requests had a number of bytes that has so many bits, with their header, without their length."""
+        self.total_bytes = 0
         self.errors: dict[int, int] = {}
         """By error code, how often an answer had it; of Produce and Fetch for each partition."""
         self.waiting = 0
@@ -47,12 +50,12 @@ class ApiCounts:
     @property
     def times(self) -> Distribution:
         """From when a request was taken until its answer was made; the largest is known by its bits."""
-        times = Distribution(per_unit=NANOSECONDS_PER_MS)
-        for cells in self.cells:
-            times.buckets = list(map(add, times.buckets, cells))
-        times.total = self.total_ns
-        times.largest = max(((1 << bits) - 1 for bits, count in enumerate(times.buckets) if count), default=0)
-        return times
+        return _told(map(sum, zip(*self.cells, strict=True)), self.total_ns, NANOSECONDS_PER_MS)
+
+    @property
+    def request_sizes(self) -> Distribution:
+        """In bytes; a request counts when it is taken."""
+        return _told(self.sizes, self.total_bytes)
 
     @property
     def all_waiting(self) -> int:
@@ -60,6 +63,13 @@ class ApiCounts:
 
     def failed(self, code: int) -> None:
         self.errors[code] = self.errors.get(code, 0) + 1
+
+
+def _told(buckets: Iterable[int], total: int, per_unit: int = 1) -> Distribution:
+    told = Distribution(per_unit)
+    told.buckets, told.total = list(buckets), total
+    told.largest = max(((1 << bits) - 1 for bits, count in enumerate(told.buckets) if count), default=0)
+    return told
 
 
 class Traffic:

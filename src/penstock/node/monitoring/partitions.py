@@ -35,6 +35,8 @@ OF_LED: Final = (
     ("kafka_topic_partition_under_replicated_partition", "whether replicas are not in sync"),
 )
 """As kafka_exporter calls it: sums over a topic,"""
+REPLICAS: Final = 3
+"""Where they stand."""
 OF_EACH: Final = ("kafka_topic_partition_current_offset", "kafka_topic_partition_oldest_offset")
 """but for these where each partition is told."""
 Ends = tuple[int, int]
@@ -140,7 +142,18 @@ class PartitionSurvey:
                 for trouble in self.unwell
             )
         )
+        replicas = "Of what is led here, over a topic"
+        registry.add(
+            Gauge(Group.PARTITIONS, "ReplicasCount", replicas, partial(self._sums, REPLICAS), labels=("topic",)),
+            Gauge(Group.PLAIN, "kafka_broker_info", "1", self._itself, labels=("id", "address")),
+        )
         self._register_logs(registry)
+
+    def _itself(self) -> dict[Labels, int]:
+        """By the first of its listeners; nothing before it is registered."""
+        known = self._broker.image.brokers.get(self._broker.node_id)
+        found = next(iter(known.endpoints.values()), None) if known is not None else None
+        return {} if found is None else {(self._broker.node_id, f"{found.host}:{found.port}"): 1}
 
     def _register_logs(self, registry: Registry) -> None:
         labels = OF_A_PARTITION if self._tells_each else ("topic",)
@@ -161,7 +174,11 @@ class PartitionSurvey:
         return ((place, sums[which]) for place, sums in self.sums.items())
 
     def _unwell(self, trouble: str) -> Iterator[tuple[Labels, int]]:
-        return ((where, 1) for where in self.unwell[trouble])
+        """And 0 of each topic where all is well, so that a sum over a topic is there."""
+        found = self.unwell[trouble]
+        of_topics = {topic for topic, _ in found}
+        yield from ((where, 1) for where in found)
+        yield from (((*topic, ""), 0) for topic in self.sums if topic[0] not in of_topics)
 
     def _each(self, which: int) -> Iterator[tuple[Labels, int]]:
         return ((where, ends[which]) for where, ends in self._ends.items())

@@ -10,7 +10,6 @@ it is held anew at the log's end; until then the segment stays.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -20,11 +19,11 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import deletable_segments
 from penstock.log.validation import LOOKED_AT
 from penstock.node.environment.alarm import Alarm, Turns
+from penstock.node.partitions.held_records import HeldRecords
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import DELAYED, BatchHeader, read_header
-from penstock.protocol.delayed import Held, carry, size_of
+from penstock.protocol.delayed import Held, carry
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.records import Record
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
 from penstock.replication.waits import Wait
 
@@ -34,7 +33,7 @@ STEP_BATCHES: Final = 50
 """Batches of which the headers are read in one step."""
 STEP_BYTES: Final = 256 << 10
 """So much is unpacked in one step, or one batch."""
-READ_RECORD: Final = 500
+READ_RECORD: Final = 200
 """To read of a record that it waits, or waits no longer, takes as long as so many bytes more."""
 LOOK_MS: Final = 5_000
 """While something waits, the clock is looked at so often: it may have been set, and timers do not hear of that."""
@@ -43,14 +42,8 @@ CARRY_INTERVAL_MS: Final = 60_000
 """So often at most retention has what waits carried on, also where it would not let stay what waits."""
 COMMIT_MS: Final = 50
 """Who deletes looks so often whether what was carried on is committed."""
-OPENED: Final = 16
-"""Held batches that are in memory, and of whose parts as many are unpacked."""
-OPENED_BYTES: Final = 8 << 20
-"""These have no more bytes in all, or one part is unpacked."""
 UNPACKED_A_STEP: Final = 1 << 20
 """Bytes, and those of one further part."""
-A_RECORD: Final = 2_500
-"""To unpack a record takes as long as so many bytes more."""
 
 
 class Delivery:
@@ -63,9 +56,7 @@ class Delivery:
         self.records = DelayedRecords(partition.log.log_start_offset)
         self._alarm = Alarm(self._rings, self._now_ms)
         self._wait: Wait | None = None
-        self._opened: OrderedDict[int, Held] = OrderedDict()
-        self._parts: OrderedDict[tuple[int, int], list[Record]] = OrderedDict()
-        self._parts_bytes = self._unpacked = 0
+        self._held = HeldRecords(partition.log, self.records.waiting)
         self._failure = ""
         self._deletes_before = 0
         self._carry_before = self._cleared = 0
@@ -166,7 +157,7 @@ class Delivery:
         log, records, size = self._partition.log, self.records, 0
         for batch, header in islice(_batches(log, records.position), STEP_BATCHES):
             if header.attributes & DELAYED:
-                if not records.take(batch(), header):
+                if not records.take(b"" if records.has_begun(header) else batch(), header):
                     return False
                 size += header.size_in_bytes + header.last_offset_delta * READ_RECORD
                 if size >= STEP_BYTES:
@@ -179,46 +170,21 @@ class Delivery:
 
     def _delivers(self, now_ms: int) -> bool:
         """A batch of what is due, if anything is; also if more may be."""
-        entries = self.records.waiting.due(now_ms, MOST_MOVED)
-        mover, unpacked = Mover(self._partition.log.config.max_message_bytes), self._unpacked
-        for entry in entries:
-            if self._unpacked - unpacked > UNPACKED_A_STEP:
+        mover, work = Mover(self._partition.log.config.max_message_bytes), self._held.work
+        for entry in self.records.waiting.due(now_ms, MOST_MOVED):
+            if self._held.work - work > UNPACKED_A_STEP:
                 break
-            held = self._held(entry.waited_at)
-            if not mover.add(entry, self._record(held, entry.waited_at), held.compression):
+            if not mover.add(*self._held.take(entry)):
                 break
-        if mover.entries:
+        if mover.chosen:
             self._append(mover.moved(now_ms), now_ms)
+            for due in mover.chosen:
+                self._held.is_delivered(due)
         next_ms = self.records.waiting.next_due_ms
-        return next_ms is not None and next_ms <= now_ms
-
-    def _held(self, waited_at: int) -> Held:
-        place, opened = self.records.waiting.place_of(waited_at), self._opened
-        for base_offset, held in opened.items():
-            if base_offset <= place <= held.last_offset:
-                opened.move_to_end(base_offset)
-                return held
-        batch = self._partition.log.bytes_of(self._partition.log.read(place, 1))
-        held = Held(batch, read_header(batch))
-        opened[held.base_offset] = held
-        if len(opened) > OPENED:
-            opened.popitem(last=False)
-        return held
-
-    def _record(self, held: Held, waited_at: int) -> Record:
-        number = held.number_of(waited_at)
-        for (base_offset, first), records in self._parts.items():
-            if base_offset == held.base_offset and first <= number < first + len(records):
-                self._parts.move_to_end((base_offset, first))
-                return records[number - first]
-        first, records = held.part(number)
-        size = sum(map(size_of, records))
-        self._unpacked += size + len(records) * A_RECORD
-        self._parts[held.base_offset, first] = records
-        self._parts_bytes += size
-        while len(self._parts) > (OPENED if self._parts_bytes <= OPENED_BYTES else 1):
-            self._parts_bytes -= sum(map(size_of, self._parts.popitem(last=False)[1]))
-        return records[number - first]
+        if next_ms is not None and next_ms <= now_ms:
+            return True
+        self._held.has_caught_up()
+        return False
 
     def _append(self, batch: bytearray, now_ms: int) -> None:
         """And be shown it, as if it was read."""

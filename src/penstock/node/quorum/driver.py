@@ -68,7 +68,7 @@ class QuorumDriver:
         self._asked: dict[asyncio.Future[ask.Answer], None] = {}
 
     def register(self, registry: Registry) -> None:
-        self._metrics.register(registry, lambda: self.raft, lambda: self.hears_leader)
+        self._metrics.register(registry, self, self._peers)
 
     @property
     def raft(self) -> Raft:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from penstock.node.quorum.ports import PeerAnswer
+from penstock.protocol.requests.framing import Traffic
 from penstock.raft.requests import PeerRequest
 from penstock.raft.voters import Endpoint, Quorum
 
@@ -25,6 +26,10 @@ class NoPeers:
 
     def endpoint_of(self, node_id: int, listener: str | None = None) -> Endpoint | None:
         return None
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic()
 
     def hears(self, node_id: int) -> bool:
         return False

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import partial
+from functools import partial, reduce
 
 from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClientError, ClusterUnreachableError
@@ -24,6 +24,7 @@ from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import Traffic
 from penstock.protocol.value import Value
 from penstock.raft.effects import ANY_SERVER
 from penstock.raft.log_name import METADATA_LOG, LogName
@@ -64,6 +65,8 @@ class PacedLink:
         self._link = Link(partial(connect, settings=settings))
         self._connection: Connection | None = None
         """The last one opened, until it has failed."""
+        self._gone = Traffic()
+        """Of connections before that one."""
         self._not_before_s = 0.0
         self.failures = 0
         self._is_told = False
@@ -83,13 +86,22 @@ class PacedLink:
         if self.failures > failures:
             raise ClusterUnreachableError("another request could not be sent there just now")
         try:
-            self._connection = await self._link.opened(where())
+            self._is_replaced_by(await self._link.opened(where()))
         except (Exception, asyncio.CancelledError):  # a cancelled attempt counts as well
             if self.failures == failures:
                 self._note_failure()
                 self._link.give_up("another request could not be sent there just now")
             raise
+        assert self._connection is not None
         return self._connection
+
+    @property
+    def traffic(self) -> Traffic:
+        return self._gone if self._connection is None else self._gone.plus(self._connection.traffic)
+
+    def _is_replaced_by(self, connection: Connection | None) -> None:
+        if connection is not self._connection:
+            self._gone, self._connection = self.traffic, connection
 
     @property
     def is_well(self) -> bool:
@@ -104,7 +116,7 @@ class PacedLink:
     async def failed(self, connection: Connection) -> None:
         """A request was not answered on this connection; others that fail with it count only once."""
         if connection is self._connection:
-            self._connection = None
+            self._is_replaced_by(None)
             self._note_failure()
             await self.close()
 
@@ -129,6 +141,10 @@ class PacedLinks:
         if place not in self._links:
             self._links[place] = PacedLink(place, self._settings)
         return self._links[place]
+
+    @property
+    def traffic(self) -> Traffic:
+        return reduce(Traffic.plus, (link.traffic for link in self._links.values()), Traffic())
 
     async def close(self) -> None:
         for link in self._links.values():
@@ -206,6 +222,10 @@ class Peers:
     def hears(self, node_id: int) -> bool:
         link = self._links[Lane.PULL].get(node_id)
         return link is None or link.is_well
+
+    @property
+    def traffic(self) -> Traffic:
+        return reduce(Traffic.plus, (links.traffic for links in self._links.values()), Traffic())
 
     # Requests.
 

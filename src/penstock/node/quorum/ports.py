@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
+from penstock.protocol.requests.framing import Traffic
 from penstock.protocol.value import Value
 from penstock.raft import ports
 from penstock.raft.effects import ElectionState
@@ -90,6 +91,10 @@ class PeerLinks(Protocol):
 
     def hears(self, node_id: int) -> bool:
         """Whether the last fetch from this node was answered, or is under way; true as well if there was none."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was asked and answered so far."""
 
     def send(self, to: int, request: PeerRequest) -> None:
         """To the node of this id, or to any server (`raft.effects.ANY_SERVER`)."""

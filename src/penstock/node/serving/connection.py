@@ -44,7 +44,6 @@ MAX_WAITING = 128
 """Requests of one connection that may wait for their answer at once."""
 MAX_BACKLOG_BYTES = 64 * 1024
 """Bytes that a held connection keeps before it stops reading."""
-
 TURN_NS = 2_000_000
 """How long the requests of one connection are taken before the others have their turn."""
 _unpack_length = struct.Struct(">i").unpack_from
@@ -145,8 +144,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give back what the connection holds; a fetch that waits is called off."""
-        self._closed = True
-        self._backlog = b""
+        self._closed, self._backlog = True, b""
         self._out.clear()
         self._give_back_frame()
         self._memory.give(self)
@@ -345,11 +343,13 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
             return False
         took_ns, self.began_ns = (ended_ns := dispatcher.clock_ns()) - self.began_ns, ended_ns
+        counts = (asked := dispatcher.counting).counts
+        counts.sizes[(size := len(frame)).bit_length()] += 1
+        counts.total_bytes += size
         if type(reply) is not list:
             self._wait(cast("Waiting", reply), on_answer, ended_ns - took_ns)
             return False
-        counts = (asked := dispatcher.counting).counts  # as ApiCounts.done does, without a call
-        counts.cells[asked.api_version][took_ns.bit_length()] += 1
+        counts.cells[asked.api_version][took_ns.bit_length()] += 1  # as ApiCounts.done does, without a call
         counts.total_ns += took_ns
         if on_answer is not None:
             on_answer(reply)

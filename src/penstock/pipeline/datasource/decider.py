@@ -1,11 +1,17 @@
-"""The driver's part: takes the steps of `deciding` at a cluster."""
+"""The driver's part: takes the steps of `deciding` at a cluster.
+
+Each process that comes to `Fence` raises the epoch of the query's decider by one. So a process whose epoch is the next
+one after that of its last decision knows that nobody has decided since, and looks up nothing.
+"""
 
 import logging
+import os
+from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, Final
 
-from penstock.client.blocking import BlockingCluster
+from penstock.client.blocking import BlockingCluster, ClusterSettings, TopicPartition
 from penstock.client.blocking.produce import ProducerIdentity
 from penstock.client.blocking.transactions import NOT_ITS_OWN, TransactionCoordinators
 from penstock.client.values import TransactionName
@@ -27,6 +33,7 @@ from penstock.pipeline.once.deciding import (
 from penstock.pipeline.once.decision import Decision
 from penstock.pipeline.once.names import decider_of, ids_of
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.value import Value
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +47,22 @@ KEEPS_NOTHING: Final = (
     "transaction.max.timeout.ms) gives a driver more time to come back; Penstock with "
     "transaction.two.phase.commit.enable=true on all brokers keeps it until it is decided about."
 )
+
+MOST_QUERIES: Final = 100
+"""Whose last decisions a process remembers."""
+
+
+class Decided(Value):
+    """By this process, as this producer; and where decisions about the query are kept."""
+
+    producer_id: int
+    epoch: int
+    decision: Decision
+    partition: TopicPartition
+
+
+_decided: OrderedDict[tuple[int, ClusterSettings, str, str], Decided] = OrderedDict()
+"""By process, cluster, topic and query."""
 
 
 def advice_on(lost: LostError) -> str:
@@ -69,6 +92,8 @@ class Decider:
         self._coordinators = TransactionCoordinators(cluster)
         self._topic: DecisionsTopic | None = None
         self._identity: ProducerIdentity | None = None
+        self._last: Decision | None = None
+        """What nobody has decided behind since, when this process has come to `Fence`."""
 
     def decide(self, batch: int, prepared: Collection[TransactionName]) -> Decision:
         """Once for each batch of the query: commits what is decided. PipelineError where the batch has to run again, or
@@ -80,6 +105,7 @@ class Decider:
                 answer = self._take(steps.send(answer))
         except StopIteration as end:
             decision: Decision = end.value
+            self._remember(decision)
             return decision
         except OutrunError as error:
             raise PipelineError(
@@ -107,8 +133,7 @@ class Decider:
 
     def _take(self, step: Step) -> Any:
         if isinstance(step, Fence):
-            self._identity = self._coordinators.begin(decider_of(self._query), DECIDING_TIMEOUT_MS)
-            self._topic = self._topic or DecisionsTopic(self._cluster, self._topic_name, self._query)
+            self._fence()
             return None
         if isinstance(step, End):
             return self._end(step.transaction, commits=step.commits)
@@ -116,8 +141,30 @@ class Decider:
             return self._coordinators.open_ones(ids_of(self._query))
         assert self._topic is not None, "the first step is Fence"
         if isinstance(step, Look):
-            return self._topic.last()
+            last, self._last = self._last, None
+            return last or self._topic.last()
         return self._write(self._topic, step)
+
+    def _fence(self) -> None:
+        identity = self._identity = self._coordinators.begin(decider_of(self._query), DECIDING_TIMEOUT_MS)
+        decided = _decided.pop(self._place, None)
+        if decided is not None and (identity.producer_id, identity.epoch) == (decided.producer_id, decided.epoch + 1):
+            self._last = decided.decision
+            self._topic = DecisionsTopic(self._cluster, self._topic_name, self._query, decided.partition)
+        else:
+            self._topic = self._topic or DecisionsTopic(self._cluster, self._topic_name, self._query)
+
+    @property
+    def _place(self) -> tuple[int, ClusterSettings, str, str]:
+        return os.getpid(), self._cluster.settings, self._topic_name, self._query
+
+    def _remember(self, decision: Decision) -> None:
+        assert self._identity is not None
+        assert self._topic is not None
+        identity, partition = self._identity, self._topic.partition
+        _decided[self._place] = Decided(identity.producer_id, identity.epoch, decision, partition)
+        if len(_decided) > MOST_QUERIES:
+            _decided.popitem(last=False)
 
     def _write(self, topic: DecisionsTopic, step: Write) -> None:
         identity = self._identity

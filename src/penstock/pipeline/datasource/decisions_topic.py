@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.client.blocking import BlockingCluster, Pauses, now_ms
+from penstock.client.blocking import BlockingCluster, Pauses, TopicPartition, now_ms
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.produce import BlockingProducer, ProducerIdentity
 from penstock.client.blocking.transactions import TransactionCoordinators
@@ -87,17 +87,23 @@ def check_configs(name: str, configs: Mapping[str, str | None]) -> None:
 
 
 class DecisionsTopic:
-    def __init__(self, cluster: BlockingCluster, name: str, query: str) -> None:
-        """Made, if it is not there. KafkaError where that is not allowed."""
+    def __init__(
+        self, cluster: BlockingCluster, name: str, query: str, partition: TopicPartition | None = None
+    ) -> None:
+        """Made, if it is not there; with a partition it was before. KafkaError where that is not allowed."""
         self._cluster, self._key = cluster, query.encode()
-        if not cluster.partitions_there([name]):
-            self._create(name)
-        check_configs(name, self._configs_of(name))
-        count = len(cluster.partitions_of([name])[name])
-        self._partition = name, partition_for_key(self._key, min(count, PARTITIONS))  # the same, should it get more
+        self.partition: Final = partition or self._partition_in(name)
         options = {"bootstrap.servers": "of.the.cluster:1", "subscribe": name, "isolation.level": "read_committed"}
         source = source_options(read_options({**options, "failOnDataLoss": "false"}), streaming=False)
         self._source: SourceOptions = source.replace(settings=cluster.settings)
+
+    def _partition_in(self, name: str) -> TopicPartition:
+        """The same, should the topic get more partitions."""
+        if not self._cluster.partitions_there([name]):
+            self._create(name)
+        check_configs(name, self._configs_of(name))
+        count = len(self._cluster.partitions_of([name])[name])
+        return name, partition_for_key(self._key, min(count, PARTITIONS))
 
     def _create(self, name: str) -> None:
         topic = new_topic(name, len(self._cluster.metadata.brokers))
@@ -129,7 +135,7 @@ class DecisionsTopic:
 
     def last(self) -> Decision | None:
         """Of the query, of those that are committed. KafkaError where it cannot be known."""
-        partition, end = self._partition, self._settled_end()
+        partition, end = self.partition, self._settled_end()
         begin = list_offsets(self._cluster, {partition: EARLIEST})[partition].offset
         size = FIRST_LOOK
         while end > begin:
@@ -144,7 +150,7 @@ class DecisionsTopic:
         """What other queries decide at this moment lies before later records, and keeps them from readers of committed
         ones: a decision among those must not be missed.
         """
-        partition, until_ms, pauses = self._partition, now_ms() + LONGEST_WAIT_MS, Pauses()
+        partition, until_ms, pauses = self.partition, now_ms() + LONGEST_WAIT_MS, Pauses()
         end = list_offsets(self._cluster, {partition: LATEST})[partition].offset
         while list_offsets(self._cluster, {partition: LATEST}, IsolationLevel.READ_COMMITTED)[partition].offset < end:
             if now_ms() > until_ms:
@@ -159,7 +165,7 @@ class DecisionsTopic:
     def _last_in(self, start: int, end: int) -> bytes | None:
         """In plain Python: a process that commits a batch is new, and would load compiled code for a few records."""
         found: bytes | None = None
-        for fetched, batches in RangeFetcher(self._cluster, self._source, OffsetRange(*self._partition, start, end)):
+        for fetched, batches in RangeFetcher(self._cluster, self._source, OffsetRange(*self.partition, start, end)):
             aborted = AbortedFilter(fetched.aborted)
             for batch in batches:
                 if not aborted.hides(batch, fetched.records):
@@ -173,12 +179,12 @@ class DecisionsTopic:
 
     def write(self, identity: ProducerIdentity, decision: Decision) -> None:
         """Within the transaction of the decider, which is open then. KafkaError where another one has come."""
-        TransactionCoordinators(self._cluster).add(identity, [self._partition])
+        TransactionCoordinators(self._cluster).add(identity, [self.partition])
         batch = encode_batch(
             [Record(timestamp_ms=wall_clock_ms(), key=self._key, value=decision.encode())],
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
-            base_sequence=identity.take_sequences(self._partition, 1),
+            base_sequence=identity.take_sequences(self.partition, 1),
             is_transactional=True,
         )
         self._send(batch, identity.transactional_id)
@@ -186,7 +192,7 @@ class DecisionsTopic:
     def _send(self, batch: bytearray, transactional_id: str | None) -> None:
         producer = BlockingProducer(self._cluster, transactional_id=transactional_id)
         try:
-            producer.send({self._partition: batch})
+            producer.send({self.partition: batch})
             producer.flush()
         finally:
             producer.close()

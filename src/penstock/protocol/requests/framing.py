@@ -4,6 +4,7 @@ The header of a response says which request it answers and nothing else, so a re
 """
 
 import struct
+from operator import add
 from typing import Final, NamedTuple
 
 from penstock.protocol.codec import decode, encode_into
@@ -22,6 +23,18 @@ _START_BYTES: Final = _REQUEST_START.size
 
 _unpack_request_start: Final = _REQUEST_START.unpack_from
 _flexible_from: Final = FLEXIBLE_FROM.get
+
+
+class Traffic(NamedTuple):
+    """What went over a connection."""
+
+    requests: int = 0
+    answers: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+
+    def plus(self, other: "Traffic") -> "Traffic":
+        return Traffic(*map(add, self, other))
 
 
 class RequestHeader(NamedTuple):

@@ -21,8 +21,10 @@ class GivenUp:
         self._ends: dict[str, dict[PartitionHandOver, int]] = {}
 
     def look(self, host: str, hand_overs: Sequence[PartitionHandOver]) -> None:
+        """A log that its disk has thrown out is looked at once the node has read it again."""
         before = self._ends.pop(host, None)
-        ends = {one: one.partition.log.log_end_offset for one in hand_overs if one.machine.state in HAS_ASKED}
+        asked = [one for one in hand_overs if one.machine.state in HAS_ASKED and one.partition.log.is_loaded]
+        ends = {one: one.partition.log.log_end_offset for one in asked}
         if not ends:
             return
         self._ends[host] = ends

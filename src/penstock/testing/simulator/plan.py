@@ -35,6 +35,9 @@ ASKS = "asks 2188 "
 """Likewise whether a client asks brokers with leases where partitions end."""
 GROUPS = "groups "
 TRANSACTIONS = "transactions "
+PREPARED = "prepared "
+"""Likewise whether transactions are decided elsewhere."""
+TWO_PHASES = {"transaction.two.phase.commit.enable": "true"}
 FIRST_WITH_TRANSACTIONS = 1 << 32
 """From this seed on clients write transactions; the histories of those below are what they were before."""
 MOST_BALANCE_S = 5
@@ -112,6 +115,8 @@ class Plan(Value, kw_only=True):
     """Users lose their rights one after the other, and must be refused then; the nodes have `RIGHTS`."""
     transacting: int = 0
     """Clients that write transactions, each to a topic of its own."""
+    preparing: int = 0
+    """Such whose transactions are decided elsewhere; the nodes have `TWO_PHASES`."""
     admin_pause_s: float = 1.0
     """The administrator's mean pause between two operations."""
     faults: tuple[str, ...]
@@ -131,6 +136,7 @@ class Plan(Value, kw_only=True):
             f"{self.producers} producers, {self.consumers} consumers in {self.groups} groups, {self.topics} topics, "
             f"{f'{self.tables} tables, ' if self.tables else ''}"
             f"{f'{self.transacting} with transactions, ' if self.transacting else ''}"
+            f"{f'{self.preparing} in two phases, ' if self.preparing else ''}"
             f"{self.seconds:.0f} s, {self.troubles} x faults: {', '.join(self.faults) or 'none'}; {self.settings}"
         )
 
@@ -236,7 +242,10 @@ def _draw_transactions(random: Random, plan: Plan) -> Plan:
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(random.choice((500, 2000))),
         "transaction.state.log.num.partitions": str(random.randrange(1, 4)),
     }
-    return plan.replace(transacting=random.randrange(1, 4), settings=plan.settings | settings)
+    plan = plan.replace(transacting=random.randrange(1, 4), settings=plan.settings | settings)
+    if Random(f"{PREPARED}{plan}").random() < 0.5:
+        return plan
+    return plan.replace(preparing=1, settings=plan.settings | TWO_PHASES)
 
 
 def _draw_groups(random: Random, plan: Plan) -> Plan:

@@ -33,6 +33,7 @@ from penstock.testing.simulator.revoker import RevokingClient
 from penstock.testing.simulator.tables import TableClient
 from penstock.testing.simulator.trace import Trace
 from penstock.testing.simulator.transactions import CommittedReader, TransactingClient
+from penstock.testing.simulator.two_phases import TwoPhaseClient
 from penstock.testing.simulator.watchman import check_replicas, watch
 
 END_LIMIT_S = 90.0
@@ -190,6 +191,10 @@ class _Simulation:
         self._transacting = [
             TransactingClient(self._world, f"x-{number}", Random(f"{random.getstate()}x{number}"), plan)
             for number in range(plan.transacting)
+        ]
+        self._transacting += [
+            TwoPhaseClient(self._world, f"y-{number}", Random(f"{random.getstate()}y{number}"), plan)
+            for number in range(plan.preparing)
         ]
         for one in self._transacting:
             self._clients += [one, CommittedReader(self._world, one, Random(f"{random.getstate()}{one.name} read"))]

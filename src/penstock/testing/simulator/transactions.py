@@ -129,6 +129,12 @@ class TransactingClient(Client):
         self._sequences = dict.fromkeys(range(PARTITIONS), 0)
 
     async def _transact(self) -> None:
+        number = await self._write()
+        await asyncio.sleep(self._random.expovariate(4))
+        await self._end(number, is_commit=self._random.random() < 0.6)
+
+    async def _write(self) -> int:
+        """All of the next transaction but its end; its number."""
         number = len(self._transactions) + 1
         transaction = self._transactions[number] = _Transaction()
         parts = self._random.sample(range(PARTITIONS), self._random.randrange(1, PARTITIONS + 1))
@@ -139,8 +145,7 @@ class TransactingClient(Client):
         if self._random.random() < 0.5:
             await self._commit_offset(number)
             transaction.commits_offset = True
-        await asyncio.sleep(self._random.expovariate(4))
-        await self._end(number, is_commit=self._random.random() < 0.6)
+        return number
 
     async def _add(self, parts: list[int]) -> None:
         producer_id, epoch = self._producer

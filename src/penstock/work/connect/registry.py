@@ -95,13 +95,22 @@ class Registry(Value):
         return int(self._ask(f"/subjects/{quote(subject, '')}", document)["version"])
 
     def fits(self, subject: str, document: Mapping[str, Any]) -> bool:
+        return not self.misfits(subject, document)
+
+    def misfits(self, subject: str, document: Mapping[str, Any]) -> list[str]:
+        """Why it could not be registered, in the registry's words; nothing where there is no such subject yet."""
+        path = f"/compatibility/subjects/{quote(subject, '')}/versions/latest?verbose=true"
         try:
-            path = f"/compatibility/subjects/{quote(subject, '')}/versions/latest"
-            return bool(self._ask(path, document)["is_compatible"])
+            answer = self._ask(path, document)
         except RegistryError as error:
             if error.status == UNKNOWN:
-                return True
+                return []
             raise
+        if answer["is_compatible"]:
+            return []
+        return [str(one) for one in answer.get("messages") or ()] or [
+            "its compatibility level does not allow the change"
+        ]
 
     def _ask(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -153,6 +162,20 @@ def references_of(registry: ReadSchemas, answer: Mapping[str, Any], form: str = 
     found: dict[str, Any] = {}
     _refer(registry, answer, form, found, ())
     return found
+
+
+def next_version(registry: ReadSchemas, subject: str, kind: str | None, text: str) -> dict[str, Any]:
+    """The document of a version that follows: of the latest one's kind (or Avro) where none is given, and with its
+    references.
+    """
+    try:
+        latest = registry.version(subject)
+    except RegistryError as error:
+        if error.status != UNKNOWN:
+            raise
+        latest = {}
+    found = {"schema": text, "schemaType": kind or latest.get("schemaType") or "AVRO"}
+    return found | ({"references": latest["references"]} if latest.get("references") else {})
 
 
 def _refer(

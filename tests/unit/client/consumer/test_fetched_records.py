@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.consumer.fetched_records import FetchedRecords
+from penstock.client.consumer.lent_records import kept
 from penstock.client.values import TopicPartition
+from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.fetch import AbortedTransaction
 from penstock.protocol.records import Record, encode_batch
@@ -91,3 +93,26 @@ def test_however_it_is_taken_nothing_is_missed_or_repeated(sizes: list[int], sta
     seen = [record for limit in takes for record in fetched.take(limit)]
     assert [record.offset for record in seen] == list(range(start, offset))
     assert all(record.value == b"%d" % record.offset for record in seen)
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
+@pytest.mark.parametrize("as_views", [False, True])
+def test_parts_of_a_large_batch_are_bytes_unless_views_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, compression: Compression, as_views: bool
+) -> None:
+    monkeypatch.setattr("penstock.client.consumer.fetched_records.LARGE_BYTES", 100)
+    record = Record(timestamp_ms=5, key=b"k" * 50, value=b"v" * 200, headers=[("é", b"h"), ("n", None)])
+    small = encode_batch([Record(timestamp_ms=5, value=b"s")], base_offset=1)
+    data = memoryview(encode_batch([record], base_offset=0, compression=compression) + small)
+    large, last = FetchedRecords(P, data, 0, large_as_views=as_views).take(10)
+    kinds = [type(part) for part in (large.key, large.value, large.headers[0][1])]
+    assert kinds == [memoryview if as_views else bytes] * 3
+    assert (large.key, large.value, large.headers) == (record.key, record.value, record.headers)
+    assert (type(last.value), last.value) == (bytes, b"s")
+
+
+def test_what_is_received_into_a_buffer_of_others_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.consumer.lent_records.LENT_BYTES", 100)
+    for size, kind in ((100, bytes), (101, memoryview)):
+        found = kept(memoryview(bytearray(size))[10:20])
+        assert (type(found), bytes(found)) == (kind, bytes(10))

@@ -11,6 +11,7 @@ from penstock.coordinator.share.records import SharePartitionKey, ShareState
 from penstock.coordinator.share.settings import ShareCoordinatorSettings
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages import read_share_group_state
 from penstock.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from penstock.protocol.messages.write_share_group_state import PartitionData
 from penstock.protocol.schema import Message
@@ -54,11 +55,13 @@ class Coordinated:
         return job.answer(results=results)
 
     def deliver(self, group_id: str, place: tuple[UUID, int], offset: int) -> None:
-        """The leader of the partition writes that the group is there."""
-        state = self.state(group_id, *place)
-        assert state is not None
-        data = PartitionData(partition=place[1], state_epoch=state.state_epoch, start_offset=offset)
-        self._take(self.shard.write(object(), [(SharePartitionKey(group_id, *place), data)], self.now_ms))
+        """The leader of the partition reads the state, and writes that the group is there."""
+        key = SharePartitionKey(group_id, *place)
+        asks = read_share_group_state.PartitionData(partition=key.partition, leader_epoch=0)
+        self._take(self.shard.read_state(object(), [(key, asks)], self.now_ms))
+        epoch = self._told[0].state_epoch
+        data = PartitionData(partition=key.partition, state_epoch=epoch, start_offset=offset)
+        self._take(self.shard.write(object(), [(key, data)], self.now_ms))
         assert not self._told[0].error_code
 
     def state(self, group_id: str, topic: UUID, partition: int) -> ShareState | None:

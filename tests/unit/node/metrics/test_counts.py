@@ -52,6 +52,16 @@ def test_a_request_is_observed_as_a_distribution_observes() -> None:
     assert (api.times.largest, api.times.total) == (distribution.largest, distribution.total)
 
 
+def test_the_sizes_of_requests_are_told_as_a_distribution() -> None:
+    api, distribution = ApiCounts(), Distribution()
+    for size in (0, 1, 127, 128):
+        api.sizes[size.bit_length()] += 1
+        api.total_bytes += size
+        distribution.observe(size)
+    assert api.request_sizes.buckets == distribution.buckets
+    assert (api.request_sizes.sum, api.request_sizes.quantile(1)) == (256, 255)
+
+
 def test_fetches_of_nodes_are_counted_apart() -> None:
     counts = NodeCounts()
     fetch = counts.api(1, 18, splits=True)

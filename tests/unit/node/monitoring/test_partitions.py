@@ -36,7 +36,9 @@ class Held:
 
 
 def test_no_step_looks_at_very_many_of_others() -> None:
-    broker = SimpleNamespace(partitions=Held(), replicas=SimpleNamespace(offline=()))
+    broker = SimpleNamespace(
+        partitions=Held(), replicas=SimpleNamespace(offline=()), image=SimpleNamespace(brokers={}), node_id=1
+    )
     survey, registry = PartitionSurvey(cast("Any", broker), lambda topic: True, tells_each=True), Registry()
     survey.register(registry)
     for steps in (survey.steps(), page_steps(registry, is_open=False)):
@@ -66,7 +68,8 @@ def page_of(partitions: list[Led], *, tells_each: bool) -> bytes:
     broker = SimpleNamespace(
         partitions=type("Partitions", (list,), {"untouched_counts": lambda _: []})(partitions),
         replicas=SimpleNamespace(offline=()),
-        image=SimpleNamespace(topics_by_id={}),
+        image=SimpleNamespace(topics_by_id={}, brokers={}),
+        node_id=1,
     )
     survey, registry = PartitionSurvey(cast("Any", broker), lambda topic: True, tells_each=tells_each), Registry()
     survey.register(registry)
@@ -88,7 +91,7 @@ def test_each_partition_has_three_short_lines_when_all_is_well() -> None:
     """So that a page of 100,000 partitions is 5 MB at most as Prometheus asks for it: packed."""
     count = 2_000
     page = page_of([Led(number) for number in range(count)], tells_each=True)
-    of_partitions = [line for line in page.splitlines() if b'partition="' in line]
+    of_partitions = [line for line in page.splitlines() if b'partition="' in line and b'partition=""' not in line]
     assert len(of_partitions) == 3 * count
     assert len(zlib.compress(page, LEVEL, GZIP_WINDOW)) <= 50 * count
     assert b'kafka_topic_partition_in_sync_replica{topic="a-topic-with-a-name-00000"} 30\n' in page
@@ -97,5 +100,10 @@ def test_each_partition_has_three_short_lines_when_all_is_well() -> None:
 def test_all_that_are_not_well_are_told_where_each_is() -> None:
     partitions = [Led(number, in_sync=1) for number in range(MOST_UNWELL + 10)]
     for tells_each in (False, True):
-        lines = page_of(partitions, tells_each=tells_each).count(b"kafka_cluster_partition_underminisr{")
-        assert lines == (MOST_UNWELL + 10 if tells_each else MOST_UNWELL)
+        page = page_of([*partitions, Led(9_999_990)], tells_each=tells_each)
+        told = [line for line in page.splitlines() if line.startswith(b"kafka_cluster_partition_underminisr{")]
+        assert len([line for line in told if line.endswith(b" 1")]) == (MOST_UNWELL + 10 if tells_each else MOST_UNWELL)
+        of_topics = {topic for topic, _ in (str(line).split('",partition="') for line in told if line.endswith(b" 1"))}
+        well = [line for line in told if line.endswith(b" 0")]
+        assert all(b'partition=""' in line and str(line).split('",partition="')[0] not in of_topics for line in well)
+        assert well[-1].startswith(b'kafka_cluster_partition_underminisr{topic="a-topic-with-a-name-999999",')

@@ -14,10 +14,11 @@ from penstock.log.config import DAY_MS, LogConfig
 from penstock.log.disk import OpenFile
 from penstock.metadata.topics import PartitionImage
 from penstock.node.environment.alarm import Turns
-from penstock.node.partitions import delayed
+from penstock.node.partitions import delayed, held_records
 from penstock.protocol.batch import DELAYED
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch, iterate_records
+from penstock.replication.delayed.machine import MOST_MOVED
 
 NOW_MS = 1_700_000_000_000
 Headers = list[tuple[str, bytes | None]]
@@ -146,7 +147,7 @@ def test_a_new_leader_knows_what_waits_and_what_has_come(one: One) -> None:
 def test_very_many_in_one_batch_are_unpacked_by_and_by(one: One, codec: Compression) -> None:
     values = [b"%d" % number for number in range(5_000)]
     one.send(*values, headers=[("penstock-delay", b"1")], codec=codec)
-    assert one.run(10) > len(values) // 50
+    assert one.run(10) > len(values) // MOST_MOVED
     assert one.values() == values
     batches = one.host.batches(0, one.host.log.log_end_offset)
     moved = [header for _, header in batches if header.attributes & DELAYED and not header.is_control]
@@ -174,10 +175,40 @@ def test_of_what_was_unpacked_little_stays_in_memory(one: One) -> None:
     delivery = one.host.partition.delivery
     assert delivery is not None
     assert len(one.values()) == 20
-    assert sum(len(it.key or b"") for part in delivery._parts.values() for it in part) <= delayed.OPENED_BYTES
-    assert 1 < len(delivery._parts) <= delayed.OPENED
+    parts = delivery._held._parts.values()
+    assert sum(len(part.data) for part in parts) <= held_records.PARTS_BYTES
+    assert 1 < len(parts) <= held_records.PARTS
     one.run(5_000)
     assert len(one.values()) == 40
+
+
+@pytest.mark.parametrize(("batches", "parts", "cut_bytes"), [(2_000, 16, 64 << 20), (2, 1, 100), (1, 1, 0)])
+def test_what_lies_in_many_batches_in_disorder_comes_in_order(
+    one: One, monkeypatch: pytest.MonkeyPatch, batches: int, parts: int, cut_bytes: int
+) -> None:
+    """However little of it is remembered, and though some was cut out and is cancelled then."""
+    monkeypatch.setattr(held_records, "BATCHES", batches)
+    monkeypatch.setattr(held_records, "PARTS", parts)
+    monkeypatch.setattr(held_records, "CUT_BYTES", cut_bytes)
+    due = [(number * 37 % 100, number) for number in range(300)]
+    for begin in range(0, 300, 20):
+        records = [
+            Record(timestamp_ms=NOW_MS, value=b"%d" % number, headers=[("penstock-delay", b"%d" % (500 + after_ms))])
+            for after_ms, number in due[begin : begin + 20]
+        ]
+        one.host.append(bytes(encode_batch(records)), acks=-1)
+    one.send(b"x", headers=[("penstock-delay", b"590"), ("penstock-delay-id", b"x")])
+    one.run(520)
+    one.send(None, headers=[("penstock-delay-id", b"x"), ("penstock-delay-cancel", b"")])
+    one.run(480)
+    assert one.values() == [b"%d" % number for _, number in sorted(due)]
+    assert one.host.partition is not None
+    delivery = one.host.partition.delivery
+    assert delivery is not None
+    assert len(delivery._held._batches) <= batches
+    assert len(delivery._held._bases) == len(delivery._held._batches)
+    assert delivery._held._cut_bytes == sum(len(due.body) for due, _ in delivery._held._cut.values())
+    assert len(delivery._held._cut) <= 1, "what was cancelled"
 
 
 def test_a_clock_that_was_set_back_delivers_nothing_early(one: One) -> None:
@@ -283,11 +314,11 @@ def test_nothing_that_waits_is_deleted_where_nobody_can_carry_it_on(one: One) ->
 
 
 def test_a_new_leader_reads_what_waits_and_what_has_come_in_small_steps(one: One) -> None:
-    """Of some hundred records each, also where they take few bytes."""
+    """Of some thousand records each, also where they take few bytes."""
     for _ in range(60):
         one.send(*[b"v"] * 50, headers=[("penstock-delay", b"1")])
     one.restart()
-    assert one.run() >= 3_000 // 600
+    assert one.run() >= 3_000 // 1_500
     one.run(10)
     one.restart()
-    assert one.run() >= 6_000 // 600
+    assert one.run() >= 6_000 // 1_500

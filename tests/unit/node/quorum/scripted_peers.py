@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from penstock.node.quorum.ports import PeerAnswer
+from penstock.protocol.requests.framing import Traffic
 from penstock.raft.requests import PeerRequest
 from penstock.raft.voters import Endpoint, Quorum
 
@@ -28,6 +29,10 @@ class ScriptedPeers:
 
     def learn(self, node_id: int, endpoints: Sequence[Endpoint]) -> None:
         raise AssertionError("nobody says so")
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(len(self.sent))
 
     def hears(self, node_id: int) -> bool:
         return True

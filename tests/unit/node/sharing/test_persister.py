@@ -21,6 +21,7 @@ from penstock.node.sharing.persister import Epochs, Persister
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
+from penstock.protocol.messages import read_share_group_state as reading
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from penstock.sharing.in_flight import RecordState
@@ -132,6 +133,16 @@ async def test_what_others_are_told(asking: Asking, code: ErrorCode, told: Error
         with pytest.raises(KafkaError) as refused:
             await asked
         assert refused.value.code == told
+
+
+@pytest.mark.parametrize("results", [[], [(UUID(int=8), 0)], [(TOPIC_ID, 1)], [(UUID(int=8), 0), (TOPIC_ID, 1)]])
+def test_an_answer_about_something_else_is_an_error(results: list[tuple[UUID, int]]) -> None:
+    told = [
+        reading.ReadStateResult(topic_id=topic_id, partitions=[reading.PartitionResult(partition=partition)])
+        for topic_id, partition in results
+    ]
+    with pytest.raises(KafkaError, match="UNKNOWN_SERVER_ERROR: the share coordinator does not say"):
+        module._read(reading.ReadShareGroupStateResponse(results=told), KEY)
 
 
 async def test_a_coordinator_that_cannot_be_reached(asking: Asking) -> None:

@@ -26,6 +26,7 @@ from tests.unit.node.sharing.member import (
 from tests.unit.node.sharing.stand_in import sharing_node
 
 from penstock.log.validation import COORDINATOR
+from penstock.metadata.features import SHARE_VERSION
 from penstock.node.api.share_groups.share_fetch import share_fetch as handler
 from penstock.node.serving.access import READ_TOPIC, Authorizer, Right
 from penstock.node.serving.dispatch import Dispatcher
@@ -212,6 +213,31 @@ async def test_a_topic_that_is_not_there(tmp_path: Path) -> None:
         assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         forgotten = [share_fetch.ForgottenTopic(topic_id=PEER_TOPIC, partitions=[0])]
         assert await ann.fetch(topics=[], forgotten_topics_data=forgotten, max_wait_ms=0) is None
+
+
+async def test_each_group_has_all_records(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        node.commit(EARLIEST.replace(resource_name="h"))
+        node.produce(b"a", b"b")
+        assert await Member(node).acquire() == [(0, 1, 1)]
+        assert await Member(node, "bob").acquire(group_id="h") == [(0, 1, 1)]
+
+
+async def test_batches_are_of_the_size_asked_for_and_hold_the_records_asked_for(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        for _ in range(4):
+            node.produce(*[b"a"] * 5)
+        assert await Member(node).acquire(max_records=8, batch_size=5) == [(0, 4, 1), (5, 9, 1)]
+
+
+async def test_below_its_level_it_is_not_known(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.image.features[SHARE_VERSION] = 0
+        ann = Member(node)
+        assert (await ann.ask(ann.fetch_request())).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert await ann.acknowledge(share_session_epoch=1) == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_not_one_record_more(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_no_step_looks_at_all_that_is_due_in_one_slot() -> None:
         entry = Entry(NOW_MS + DAY_MS + offset % 1_000, offset)
         entries.add(entry, 0, offset)
         rows.append(Row(offset, entry.due_ms, 0))
-    assert {len(part.fields) // 2 for level in entries._levels for part in level} == {waiting.MOST_OPENED}
+    assert {len(part) for level in entries._levels for part in level} == {waiting.MOST_OPENED}
     assert len(entries._far(rows[20_000:20_200])) == waiting.MOST_OPENED
     for offset in range(30_000):
         entries.moved(offset, 0)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group import removal
+from penstock.coordinator.group.assigned_group import UNCHECKED
 from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share import states, timing
@@ -19,7 +20,7 @@ from penstock.coordinator.group.share.group import ShareGroup
 from penstock.coordinator.group.share.records import PARTITIONS
 from penstock.coordinator.group.share.states import BY_STRATEGY, Errors, first_error
 from penstock.coordinator.group.share.table import ShareGroupTable, put
-from penstock.coordinator.group.share.values import OfTopic
+from penstock.coordinator.group.share.values import Initialized, OfTopic
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -188,10 +189,27 @@ def _begun(
     waiting = group.state.partitions.initializing
     failed = [topic for topic, found in errors.items() if first_error(found) is not ErrorCode.NONE]
     done = {topic: waiting[topic] for topic in errors if topic in waiting and topic not in failed}
+    _write_begun(house, group, failed, done, now_ms, token, lambda error: _unless_lost(answer, error))
+
+
+def _write_begun(
+    house: ShareGroupTable,
+    group: ShareGroup,
+    failed: list[UUID],
+    done: Initialized,
+    now_ms: int,
+    token: Token | None = None,
+    answer: Callable[[ErrorCode], object] = lambda _: None,
+) -> None:
+    """What became of it; again where that is not committed: nobody else goes on with what is about to begin."""
+    waiting = group.state.partitions.initializing
+    still = {topic: found for topic, found in done.items() if waiting.get(topic) == found}
     draft = house.table.draft()
-    house.put_partitions(draft, group, group.state.partitions.undone(failed).done(done))
-    then = partial(timing.wrote, house, group)
-    house.write(draft, now_ms, then=then, token=token, answer=lambda error: _unless_lost(answer, error))
+    left = [topic for topic in failed if topic in waiting]
+    house.put_partitions(draft, group, group.state.partitions.undone(left).done(still))
+    group.checked_version = UNCHECKED
+    then = states.or_again(house, group, partial(_write_begun, house, group, failed, done))
+    house.write(draft, now_ms, then=then, token=token, answer=answer)
 
 
 def _refused_alteration(error: KafkaError, lost: ErrorCode) -> AlterShareGroupOffsetsResponse:

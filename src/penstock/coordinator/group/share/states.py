@@ -116,7 +116,7 @@ def finish_begun(
     draft = house.table.draft()
     house.put_partitions(draft, group, group.state.partitions.done(done))
     group.checked_version = UNCHECKED
-    house.write(draft, now_ms, then=_or_again(house, group, again), token=token, answer=answer)
+    house.write(draft, now_ms, then=or_again(house, group, again), token=token, answer=answer)
 
 
 def _begin_again(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt: int, now_ms: int) -> None:
@@ -200,7 +200,7 @@ def forget_deleted(
         again = partial(delete_again, house, group, {topic: waiting[topic] for topic in done if topic in waiting}, 1)
         house.put_partitions(draft, group, group.state.partitions.without(done))
         group.checked_version = UNCHECKED
-        house.write(draft, now_ms, then=_or_again(house, group, again), token=token, answer=answer)
+        house.write(draft, now_ms, then=or_again(house, group, again), token=token, answer=answer)
     else:
         house.write(draft, now_ms, token=token, answer=answer)
 
@@ -241,7 +241,7 @@ def later(house: ShareGroupTable, what: Callable[[int], None], attempt: int, now
     house.table.start_timer(what, now_ms + pause_ms)
 
 
-def _or_again(house: ShareGroupTable, group: ShareGroup, again: Callable[[int], None]) -> Continuation:
+def or_again(house: ShareGroupTable, group: ShareGroup, again: Callable[[int], None]) -> Continuation:
     def then(error: ErrorCode, now_ms: int) -> None:
         timing.wrote(house, group, error, now_ms)
         if error is not ErrorCode.NONE and is_there(house, group):

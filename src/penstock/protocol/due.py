@@ -1,0 +1,119 @@
+"""Records that are due: cut out of the batch that held them, and joined to one that is delivered.
+
+Nothing of a record is decoded but where its parts begin, unless it has an id: a million may be due in a second. Their
+timestamps in the new batch are all the time of their delivery, as with LogAppendTime.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from penstock.protocol.batch import DELAYED, LOG_APPEND_TIME, BatchHeader
+from penstock.protocol.compression import Compression
+from penstock.protocol.delayed import DELAY_ID, MAX_UNPACKED_BYTES, NO_ID, WAITED_AT, hash_of
+from penstock.protocol.errors import DecodeError
+from penstock.protocol.records import decode_headers, pack_records, unpack_records
+from penstock.protocol.varint import decode_varint, encode_varint
+
+Span = tuple[int, int]
+"""Where a record begins, behind its length, and where it ends."""
+
+_ID_NAME: Final = DELAY_ID.encode()
+_WAITED_NAME: Final = encode_varint(len(WAITED_AT)) + WAITED_AT.encode()
+
+
+class Due(NamedTuple):
+    """`body` is the record in its new batch from its key on, with the header that says where it waited."""
+
+    waited_at: int
+    body: bytes
+    id: int
+
+
+class Moved(NamedTuple):
+    """A record that has waited is in the log."""
+
+    waited_at: int
+    id: int
+
+
+def spans(data: bytes, count: int) -> list[Span]:
+    """Of the records of a batch, unpacked. Raises DecodeError."""
+    found: list[Span] = []
+    at = 0
+    try:
+        for _ in range(count):
+            length, at = decode_varint(data, at)
+            if not 0 < length <= len(data) - at:
+                raise DecodeError(f"a record of {length} bytes with {len(data) - at} left")
+            found.append((at, at + length))
+            at += length
+    except IndexError as error:
+        raise DecodeError(f"a record at byte {at} of its batch: {error}") from error
+    if at != len(data):
+        raise DecodeError(f"{len(data) - at} bytes are left behind the last record of a batch")
+    return found
+
+
+def cut(data: bytes, span: Span, waited_at: int) -> Due:
+    """Raises DecodeError."""
+    at, end = span
+    try:
+        key_at = _behind_number(data, _behind_number(data, at + 1))  # attributes; deltas of timestamp and offset
+        count_at = _behind_blob(data, _behind_blob(data, key_at))
+        count, headers_at = decode_varint(data, count_at)
+        id_ = _id_in(data, headers_at, end, count)
+    except IndexError as error:
+        raise DecodeError(f"a record at byte {at} of its batch: {error}") from error
+    if headers_at > end:
+        raise DecodeError(f"a record ends at byte {end} of its batch, and its headers begin at {headers_at}")
+    place = b"%d" % waited_at
+    headers = data[headers_at:end]
+    more = b"%b%b%b%b" % (headers, _WAITED_NAME, encode_varint(len(place)), place)
+    return Due(waited_at, b"%b%b%b" % (data[key_at:count_at], encode_varint(count + 1), more), id_)
+
+
+def _behind_number(data: bytes, at: int) -> int:
+    while data[at] > 0x7F:
+        at += 1
+    return at + 1
+
+
+def _behind_blob(data: bytes, at: int) -> int:
+    length, at = decode_varint(data, at)
+    return at + length if length > 0 else at
+
+
+def _id_in(data: bytes, at: int, end: int, count: int) -> int:
+    if data.find(_ID_NAME, at, end) < 0:
+        return NO_ID
+    headers, _ = decode_headers(data, at, end, count)
+    ids = [value for name, value in headers if name == DELAY_ID and value is not None]
+    return hash_of(ids[-1]) if ids else NO_ID
+
+
+def moved_batch(records: Sequence[Due], compression: Compression, *, now_ms: int) -> bytearray:
+    """The time of all is now: they are not older than that to retention, whenever they were produced."""
+    parts: list[bytes] = []
+    for delta, due in enumerate(records):
+        head = b"\x00\x00" + encode_varint(delta)
+        parts += (encode_varint(len(head) + len(due.body)), head, due.body)
+    return pack_records(
+        b"".join(parts),
+        len(records),
+        timestamps=(now_ms, now_ms),
+        compression=compression,
+        attributes=DELAYED | LOG_APPEND_TIME,
+    )
+
+
+def moved_in(buffer: bytes | bytearray | memoryview, header: BatchHeader) -> Iterator[Moved]:
+    """What a batch without CONTROL and with DELAYED has moved. Raises DecodeError."""
+    data = unpack_records(buffer, 0, header, max_bytes=MAX_UNPACKED_BYTES)
+    for begin, end in spans(data, header.record_count):
+        name_at = data.rfind(_WAITED_NAME, begin, end)
+        length, place_at = decode_varint(data, name_at + len(_WAITED_NAME)) if name_at >= 0 else (0, 0)
+        place = data[place_at:end]
+        if not place.isdigit() or length != len(place):
+            raise DecodeError(f"a record of the batch at offset {header.base_offset} does not say where it waited")
+        has_id = data.find(_ID_NAME, begin, end) >= 0
+        yield Moved(int(place), cut(data, (begin, end), 0).id if has_id else NO_ID)

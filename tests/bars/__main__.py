@@ -1,0 +1,168 @@
+"""What a large cluster does to a page of figures, to neighbours and to the console: `python -m tests.bars`.
+
+The machine has to be calm. One node has TOPICS topics of PARTITIONS partitions, each with a record, and GROUPS groups.
+A bar that is not met has an exclamation mark. It takes some minutes, most of them to fill the node.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import psutil
+from bench.process import free_ports, penstock_command, running_node
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from playwright.sync_api import expect
+from tests.cluster.console_shown import console
+from tests.cluster.real_browser import chromium, why_none
+from tests.slices.together import round_trips_ms
+
+TOPICS, PARTITIONS, GROUPS = 10_000, 10, 2_000
+AT_ONCE: Final = 500
+WAIT_S: Final = 600
+SCRAPES: Final = 5
+BESIDE_S: Final = 20
+MB: Final = 1_000_000
+QUIET: Final = {"enable.metrics.push": False}
+
+
+def say(what: str, found: float, unit: str, bar: float) -> None:
+    print(f"{'  ' if found <= bar else '! '}{what}: {found:.3g} {unit} (at most {bar:g})", flush=True)
+
+
+def fill(bootstrap: str, topics: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = [f"topic-{number:05d}" for number in range(topics)]
+    for first in range(0, topics, AT_ONCE):
+        new = [NewTopic(name, PARTITIONS, 1) for name in names[first : first + AT_ONCE]]
+        for future in admin.create_topics(new, operation_timeout=WAIT_S, request_timeout=WAIT_S).values():
+            future.result(WAIT_S)
+    for future in admin.create_topics([NewTopic("quiet", 1, 1)]).values():
+        future.result(WAIT_S)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 0, **QUIET})
+    for name in names:
+        for index in range(PARTITIONS):
+            producer.produce(name, b"a record", partition=index)
+        producer.poll(0)
+    assert producer.flush(WAIT_S) == 0
+
+    def commit(number: int) -> None:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"group-{number:04d}", **QUIET})
+        offsets = [TopicPartition(names[number % topics], index, 0) for index in range(PARTITIONS)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(commit, range(GROUPS)))
+
+
+def scraped(port: int) -> tuple[float, bytes]:
+    """Seconds, and the page as it comes."""
+    request = urllib.request.Request(f"http://localhost:{port}/metrics", headers={"Accept-Encoding": "gzip"})
+    began = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+        page: bytes = answer.read()
+    return time.perf_counter() - began, page
+
+
+def p99(found: Sequence[float]) -> float:
+    return found[len(found) * 99 // 100]
+
+
+def of_metrics(address: str, port: int) -> None:
+    found = [scraped(port) for _ in range(SCRAPES)]
+    say("a scrape", min(seconds for seconds, _ in found), "s", 1)
+    page = found[-1][1]
+    say("its page, packed", len(page) / MB, "MB", 5)
+    print(f"  {len(gzip.decompress(page)) / MB:.3g} MB unpacked")
+    print(f"  a neighbour's p99 with nobody beside it: {p99(round_trips_ms(address, BESIDE_S / 2)):.1f} ms")
+    is_over = threading.Event()
+
+    def scrape() -> None:
+        while not is_over.is_set():
+            scraped(port)
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        say("a neighbour's p99 beside scrapes, one after the other", p99(round_trips_ms(address, BESIDE_S)), "ms", 20)
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def in_seconds(do: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    do()
+    return time.perf_counter() - began
+
+
+def of_console(bootstrap: str, topics: int, broker: psutil.Process) -> None:
+    with console("--bootstrap-server", bootstrap) as (url, process), chromium() as browser:
+        page = browser.new_page()
+        page.set_default_timeout(WAIT_S * 1000)
+        expect.set_options(timeout=WAIT_S * 1000)
+        rows = page.get_by_role("region", name="Topics").get_by_role("row")
+
+        def first_rows() -> None:
+            page.goto(f"{url}/#/topics")
+            expect(rows.nth(1)).to_be_visible()
+
+        say("first rows, of a console that has just begun", in_seconds(first_rows), "s", 1)
+        expect(page.get_by_text(f"{topics + 1:,} topics")).to_be_visible()
+        page.goto("about:blank")
+        say("first rows", in_seconds(first_rows), "s", 1)
+        searched = []
+        for number in range(0, min(topics, 1000), 97):
+            ask = f"{url}/api/topics?q=topic-{number:05d}&limit=100"
+            searched.append(in_seconds(lambda ask=ask: json.load(urllib.request.urlopen(ask))) * 1000)  # type: ignore[misc]
+        say("a search", statistics.median(searched), "ms", 200)
+        for name in ("topics", "groups"):
+            page.goto(f"{url}/#/{name}")
+            expect(page.locator("table tbody tr").nth(30)).to_be_visible()
+            say(f"elements in the list of {name}", page.locator("main table *").count(), "", 500)
+        before, began = sum(broker.cpu_times()[:2]), time.perf_counter()
+        time.sleep(BESIDE_S)
+        share = (sum(broker.cpu_times()[:2]) - before) / (time.perf_counter() - began)
+        say("what an open page costs the broker", 100 * share, "% of a core", 1)
+        say("the console's memory", process.memory_info().rss / MB, "MB", 250)
+
+
+def main(topics: int) -> None:
+    metrics_port, controller_port = free_ports(2)
+
+    def command(
+        directory: Path, port: int, settings: Mapping[str, str]
+    ) -> tuple[Sequence[str], Mapping[str, str] | None]:
+        both = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "penstock.metrics.listener": f":{metrics_port}",
+        }
+        return penstock_command(directory, port, both | dict(settings))
+
+    with running_node({"offsets.topic.num.partitions": "10"}, command) as node:
+        print(f"  {topics * PARTITIONS:,} partitions in {in_seconds(partial(fill, node.address, topics)):.0f} s")
+        print(f"  the node has {node.resident_mb:.0f} MB", flush=True)
+        of_metrics(node.address, metrics_port)
+        if (reason := why_none()) is None:
+            of_console(node.address, topics, psutil.Process(node.pid))
+        else:
+            print(f"  nothing of the console: {reason}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else TOPICS)
