@@ -102,8 +102,7 @@ class GroupKeeper:
         self._settling: dict[int, None] = {}
         """Groups that a task of their own begins or ends just now; their next change waits for its end."""
         self._tasks = Tasks()
-        self._changes = Tasks()
-        """Those of `_settling`. None is cancelled: threads use the files of its group."""
+        self._changes = Tasks()  # those of `_settling`; none is cancelled, as threads use the files of its group
         self._stopping = Tasks()
         register_groups(context.node.metrics, self._running, self._count_offline)
 
