@@ -348,7 +348,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         if self._is_over or self._is_held:
             return
         if self._rest or (self.is_secured and self._tls.pending()):
-            self._feed(self._rest)
+            try:
+                self._feed(self._rest)
+            except BaseException:  # as the transport does where it calls
+                self.abort()
+                raise
         else:
             self._set_reading()
 

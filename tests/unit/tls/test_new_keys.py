@@ -1,17 +1,19 @@
-"""A peer over TLS 1.3 that begins to change its key and does not end that, which OpenSSL as a peer never does."""
+"""Peers over TLS 1.3 that change their keys, or begin to and do not end that, which OpenSSL as a peer never does."""
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
-from tests.certificates import Authority
-from tests.unit.tls.test_layer import Pair
+from tests.certificates import Authority, Holder
+from tests.unit.tls.ends import Pair
 
-from penstock.tls.layer import HALF_KEY
+from penstock.tls.layer import ANSWERS_BYTES, HALF_KEY, ONLY_KEYS
 
 HANDSHAKE, DATA = 22, 23
 UPDATE = b"\x18\0\0\x01\0"
@@ -56,6 +58,11 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
+@pytest.fixture
+def server(authority: Authority) -> Holder:
+    return authority.signs("server")
+
+
 async def test_a_key_that_is_changed_in_two_records_is_changed(authority: Authority, tmp_path: Path) -> None:
     pair = Told(authority, tmp_path)
     for part in (UPDATE[:4], UPDATE[4:]):
@@ -95,3 +102,40 @@ async def test_half_a_message_takes_nothing_of_what_comes_for_others(authority: 
     produces.exchange()
     assert produces.server.inner.received == b"a" * 1000
     assert (produces.server.fault, waits.server.fault) == ("", HALF_KEY)
+
+
+class Rekeyed:
+    """An engine whose peer asks for a new key with each record, and is answered, as by OpenSSL, with 27 bytes."""
+
+    def __init__(self, engine: ssl.SSLObject, outgoing: ssl.MemoryBIO) -> None:
+        self._engine = engine
+        self._outgoing = outgoing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def read(self, size: int, room: memoryview) -> Any:
+        self._outgoing.write(bytes(27))
+        return self._engine.read(size, room)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_who_asks_for_new_keys_has_to_read_them(authority: Authority, server: Holder, reads: bool) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    layer = pair.server.layer
+    layer._tls = cast("ssl.SSLObject", Rekeyed(layer._tls, pair.buffers.outgoing))
+    layer.pause_writing()
+    before = len(pair.server.wire.sent)
+    for _ in range(2 * ANSWERS_BYTES // 27):
+        pair.client.layer.write(b"x")
+        pair.server.take(bytes(pair.client.wire.sent))
+        pair.client.wire.sent.clear()
+        if reads:
+            layer.resume_writing()
+            layer.pause_writing()
+    assert pair.server.wire.is_aborted is not reads
+    assert pair.server.fault == ("" if reads else ONLY_KEYS)
+    if not reads:
+        assert len(pair.server.wire.sent) - before <= ANSWERS_BYTES + 2 * 27
+    assert pair.server.inner.calls[0] == "pause"
