@@ -58,6 +58,9 @@ DEFAULT_DENY: Final = "DefaultDeny"
 """What decides where no rule does, in Kafka's words."""
 
 Host = str | Network
+Pattern = tuple[int, str]
+"""Its type, and the name."""
+_EVERYTHING: Final = PatternType.LITERAL, WILDCARD
 Masks = dict[Host, int]
 """By the host of rules: a bit for each operation that is allowed, and one for each that is denied."""
 
@@ -70,8 +73,8 @@ class _Names:
     prefixed: defaultdict[str, Masks] = field(default_factory=lambda: defaultdict(dict))
     lengths: Counter[int] = field(default_factory=Counter)
     """How many prefixes have which length."""
-    allowing: dict[tuple[int, Host], dict[tuple[int, str], None]] = field(default_factory=dict)
-    """By operation and host, the patterns that rules allow it for: their types and names."""
+    patterns: dict[tuple[int, int, Host], dict[Pattern, None]] = field(default_factory=dict)
+    """By permission, operation and host, what rules say that for."""
 
     def at(self, pattern_type: int) -> defaultdict[str, Masks]:
         return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal
@@ -120,8 +123,8 @@ class AccessRules:
             return
         if isinstance(host, tuple):
             self._lengths[host[0]][host[1]] += 1
-        if rule.permission_type == Permission.ALLOW:
-            of_principal.allowing.setdefault((rule.operation, host), {})[rule.pattern_type, rule.resource_name] = None
+        patterns = of_principal.patterns.setdefault((rule.permission_type, rule.operation, host), {})
+        patterns[rule.pattern_type, rule.resource_name] = None
         masks = _put(of_principal, rule)
         masks[host] = masks.get(host, 0) | bit
         counts = _put(self._everybodys.setdefault(rule.resource_type, _Names()), rule)
@@ -140,11 +143,10 @@ class AccessRules:
         if isinstance(host, tuple):
             _drop(self._lengths[host[0]], host[1])
         of_principal = self._names[owner]
-        if rule.permission_type == Permission.ALLOW:
-            patterns = of_principal.allowing[rule.operation, host]
-            del patterns[rule.pattern_type, rule.resource_name]
-            if not patterns:
-                del of_principal.allowing[rule.operation, host]
+        patterns = of_principal.patterns[about := (rule.permission_type, rule.operation, host)]
+        del patterns[rule.pattern_type, rule.resource_name]
+        if not patterns:
+            del of_principal.patterns[about]
         masks = of_principal.at(rule.pattern_type)[rule.resource_name]
         masks[host] &= ~_bit_of(rule)
         if not masks[host]:
@@ -212,14 +214,18 @@ class AccessRules:
         """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka."""
         if self.allows(principal, host, operation, resource, HARDCODED):
             return True
-        hosts, owned, asked = self._hosts(host), list(self._of(principal, resource)), _SAYS[operation]
-        if any(_said(names.literal.get(WILDCARD, {}), hosts) >> _DENY_SHIFT & asked for names in owned):
+        owned, about = list(self._of(principal, resource)), [*product((operation, Operation.ALL), self._hosts(host))]
+        allowed, denied = (
+            [names.patterns[key] for names in owned for one in about if (key := (permission, *one)) in names.patterns]
+            for permission in (Permission.ALLOW, Permission.DENY)
+        )
+        if any(_EVERYTHING in each for each in denied):
             return False
+        lengths = set().union(*(names.lengths for names in owned))
         return any(
-            pattern == (PatternType.LITERAL, WILDCARD) or not _is_denied(owned, pattern, hosts, asked)
-            for names in owned
-            for key in product((operation, Operation.ALL), hosts)
-            for pattern in names.allowing.get(key, ())
+            pattern == _EVERYTHING or not any(one in each for each in denied for one in _around(pattern, lengths))
+            for patterns in allowed
+            for pattern in patterns
         )
 
     def _of(self, principal: str, resource: Resource) -> Iterator[_Names]:
@@ -246,15 +252,14 @@ def _said(masks: Masks, hosts: Iterable[Host]) -> int:
     return said
 
 
-def _is_denied(owned: Iterable[_Names], pattern: tuple[int, str], hosts: Sequence[Host], asked: int) -> bool:
-    """Whether all of what a pattern stands for is denied. A prefix is not by literal names."""
+def _around(pattern: Pattern, lengths: Iterable[int]) -> Iterator[Pattern]:
+    """The patterns that stand for all of what this one stands for; the prefixes have one of these lengths."""
     pattern_type, name = pattern
-    return any(
-        _said(masks, hosts) >> _DENY_SHIFT & asked
-        for names in owned
-        for type_of_rule, _, masks in names.matching(name)
-        if type_of_rule == PatternType.PREFIXED or pattern_type == PatternType.LITERAL
-    )
+    if pattern_type == PatternType.LITERAL:
+        yield pattern
+    for length in lengths:
+        if length <= len(name):
+            yield PatternType.PREFIXED, name[:length]
 
 
 def _meant(rule: AclBinding) -> tuple[AclBinding, Host]:
