@@ -24,7 +24,9 @@ from penstock.protocol.sasl.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIO
 
 MAX_NAME_BYTES: Final = 255
 MAX_SALT_BYTES: Final = 1024
-"""Of a salt, and of a salted password: Kafka takes any length, and nobody logs in where it is not the hash's."""
+"""Of a salt, and of a salted password: Kafka takes any length. A password that is salted has the hash's,
+so none logs in where it is another; whoever knows these bytes may. Only who may alter the cluster says what they are.
+"""
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 

@@ -12,16 +12,18 @@ A rule matches with its own principal or `User:*`, its host, network or `*`, and
 READ, WRITE, DELETE or ALTER allows DESCRIBE as well, ALTER_CONFIGS allows DESCRIBE_CONFIGS; a denial implies nothing.
 
 Rules lie by resource type, principal, pattern, name and host; what they say of one host is a mask. So a decision looks
-at names that begin as the asked one does, and not at rules.
+at names that begin as the asked one does, and not at rules; one about any name, at what is allowed until something is
+not denied again.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final, TypeVar
 from uuid import UUID
 
-from penstock.metadata.acl_hosts import Address, Network, address_of, host_key, network_text
+from penstock.metadata.acl_hosts import Network, address_of, host_key, network_text
 from penstock.protocol.acls import (
     EVERY_USER,
     WILDCARD,
@@ -55,7 +57,11 @@ DEFAULT_ALLOW: Final = "DefaultAllow"
 DEFAULT_DENY: Final = "DefaultDeny"
 """What decides where no rule does, in Kafka's words."""
 
-Masks = dict[str | Network, int]
+Host = str | Network
+Pattern = tuple[int, str]
+"""Its type, and the name."""
+_EVERYTHING: Final = PatternType.LITERAL, WILDCARD
+Masks = dict[Host, int]
 """By the host of rules: a bit for each operation that is allowed, and one for each that is denied."""
 
 
@@ -67,8 +73,8 @@ class _Names:
     prefixed: defaultdict[str, Masks] = field(default_factory=lambda: defaultdict(dict))
     lengths: Counter[int] = field(default_factory=Counter)
     """How many prefixes have which length."""
-    bits: Counter[int] = field(default_factory=Counter)
-    """How many rules say which bit of a mask."""
+    patterns: dict[tuple[int, int, Host], dict[Pattern, None]] = field(default_factory=dict)
+    """By permission, operation and host, what rules say that for."""
 
     def at(self, pattern_type: int) -> defaultdict[str, Masks]:
         return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal
@@ -91,7 +97,8 @@ class AccessRules:
         self._super_users = frozenset(super_users)
         self._allows_without_rules = allows_without_rules
         self._rules: dict[UUID, AclBinding] = {}
-        self._copies: Counter[AclBinding] = Counter()
+        self._copies: Counter[tuple[AclBinding, Host]] = Counter()
+        """How many more rules than one mean the same."""
         self._names: dict[tuple[int, str], _Names] = {}
         self._everybodys: dict[int, _Names] = {}
         """As above, of all principals together, with how many rules there are in place of masks."""
@@ -109,14 +116,15 @@ class AccessRules:
     def add(self, rule_id: UUID, rule: AclBinding) -> None:
         self.remove(rule_id)
         self._rules[rule_id] = rule
-        self._copies[rule] += 1
-        if self._copies[rule] > 1:
+        rule, host = meant = _meant(rule)
+        bit, of_principal = _bit_of(rule), self._names.setdefault((rule.resource_type, rule.principal), _Names())
+        if of_principal.at(rule.pattern_type).get(rule.resource_name, {}).get(host, 0) & bit:
+            self._copies[meant] += 1
             return
-        host, bit = host_key(rule.host), _bit_of(rule)
         if isinstance(host, tuple):
             self._lengths[host[0]][host[1]] += 1
-        of_principal = self._names.setdefault((rule.resource_type, rule.principal), _Names())
-        of_principal.bits[bit] += 1
+        patterns = of_principal.patterns.setdefault((rule.permission_type, rule.operation, host), {})
+        patterns[rule.pattern_type, rule.resource_name] = None
         masks = _put(of_principal, rule)
         masks[host] = masks.get(host, 0) | bit
         counts = _put(self._everybodys.setdefault(rule.resource_type, _Names()), rule)
@@ -124,18 +132,22 @@ class AccessRules:
 
     def remove(self, rule_id: UUID) -> None:
         """Without effect for a rule that is not there."""
-        rule = self._rules.pop(rule_id, None)
-        if rule is None:
+        gone = self._rules.pop(rule_id, None)
+        if gone is None:
             return
-        self._copies[rule] -= 1
-        if self._copies[rule]:
+        rule, host = meant = _meant(gone)
+        if meant in self._copies:
+            _drop(self._copies, meant)
             return
-        del self._copies[rule]
-        host, owner = host_key(rule.host), (rule.resource_type, rule.principal)
+        owner = rule.resource_type, rule.principal
         if isinstance(host, tuple):
             _drop(self._lengths[host[0]], host[1])
-        _drop(self._names[owner].bits, _bit_of(rule))
-        masks = self._names[owner].at(rule.pattern_type)[rule.resource_name]
+        of_principal = self._names[owner]
+        patterns = of_principal.patterns[about := (rule.permission_type, rule.operation, host)]
+        del patterns[rule.pattern_type, rule.resource_name]
+        if not patterns:
+            del of_principal.patterns[about]
+        masks = of_principal.at(rule.pattern_type)[rule.resource_name]
         masks[host] &= ~_bit_of(rule)
         if not masks[host]:
             del masks[host]
@@ -155,11 +167,10 @@ class AccessRules:
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
         if principal in self._super_users:
             return True
-        address = address_of(host)
-        said = 0
+        hosts, said = self._hosts(host), 0
         for names in self._of(principal, resource):
             for _, _, masks in names.matching(name):
-                said |= self._said(masks, address)
+                said |= _said(masks, hosts)
         if said >> _DENY_SHIFT & _SAYS[operation]:
             return False
         if said & _ALLOWS[operation]:
@@ -173,7 +184,7 @@ class AccessRules:
         if principal in self._super_users:
             return SUPER_USER
         allowing: AclBinding | None = None
-        for rule in self._matching(principal, address_of(host), operation, resource, name):
+        for rule in self._matching(principal, self._hosts(host), operation, resource, name):
             if rule.permission_type == Permission.DENY:
                 return rule
             allowing = allowing or rule
@@ -182,14 +193,14 @@ class AccessRules:
         return DEFAULT_ALLOW if self._allows_without_rules and not self._has_rules(resource, name) else DEFAULT_DENY
 
     def _matching(
-        self, principal: str, address: Address, operation: Operation, resource: Resource, name: str
+        self, principal: str, hosts: Sequence[Host], operation: Operation, resource: Resource, name: str
     ) -> Iterator[AclBinding]:
         """The rules that deny or allow, put together again from masks."""
         for owner in dict.fromkeys((principal, EVERY_USER)):
             names = self._names.get((resource, owner), _Names())
             for pattern, pattern_name, masks in names.matching(name):
                 for host, mask in masks.items():
-                    if not _is_from(host, address):
+                    if host not in hosts:
                         continue
                     for permission, said in (
                         (Permission.DENY, mask >> _DENY_SHIFT & _SAYS[operation]),
@@ -203,32 +214,18 @@ class AccessRules:
         """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka."""
         if self.allows(principal, host, operation, resource, HARDCODED):
             return True
-        address, asked = address_of(host), _SAYS[operation]
-        owned = list(self._of(principal, resource))
-        said_by_any = {bit for names in owned for bit in names.bits}
-        if not any(bit & asked for bit in said_by_any):
+        owned, about = list(self._of(principal, resource)), [*product((operation, Operation.ALL), self._hosts(host))]
+        allowed, denied = (
+            [names.patterns[key] for names in owned for one in about if (key := (permission, *one)) in names.patterns]
+            for permission in (Permission.ALLOW, Permission.DENY)
+        )
+        if any(_EVERYTHING in each for each in denied):
             return False
-        if not any(bit >> _DENY_SHIFT & asked for bit in said_by_any):  # as a rule: the first that allows will do
-            by_name = (one for names in owned for one in (names.literal, names.prefixed))
-            return any(self._said(masks, address) & asked for one in by_name for masks in one.values())
-        return self._has_undenied(owned, address, asked)
-
-    def _has_undenied(self, owned: list[_Names], address: Address, asked: int) -> bool:
-        literal, prefixed = _Said(set(), set()), _Said(set(), set())
-        for names in owned:
-            for said, by_name in ((literal, names.literal), (prefixed, names.prefixed)):
-                for name, masks in by_name.items():
-                    mask = self._said(masks, address)
-                    if mask >> _DENY_SHIFT & asked:
-                        said.denied.add(name)
-                    if mask & asked:
-                        said.allowed.add(name)
-        if WILDCARD in literal.denied:
-            return False
-        lengths = {len(name) for name in prefixed.denied}
-        return WILDCARD in literal.allowed or any(
-            all(name[:length] not in prefixed.denied for length in lengths if length <= len(name))
-            for name in (*(literal.allowed - literal.denied), *prefixed.allowed)
+        lengths = set().union(*(names.lengths for names in owned))
+        return any(
+            pattern == _EVERYTHING or not any(one in each for each in denied for one in _around(pattern, lengths))
+            for patterns in allowed
+            for pattern in patterns
         )
 
     def _of(self, principal: str, resource: Resource) -> Iterator[_Names]:
@@ -237,35 +234,52 @@ class AccessRules:
             if names is not None:
                 yield names
 
-    def _said(self, masks: Masks, address: Address) -> int:
-        said = masks.get(WILDCARD, 0) | masks.get(address.text, 0)
-        for length in self._lengths.get(address.version, ()):
-            said |= masks.get(address.in_network(length), 0)
-        return said
+    def _hosts(self, host: str) -> Sequence[Host]:
+        """All that rules may call a host: `*`, its address, the networks that it is in."""
+        address = address_of(host)
+        networks = (address.in_network(length) for length in self._lengths.get(address.version, ()))
+        return WILDCARD, address.text, *networks
 
     def _has_rules(self, resource: Resource, name: str) -> bool:
         names = self._everybodys.get(resource)
         return names is not None and any(names.matching(name))
 
 
-@dataclass(slots=True)
-class _Said:
-    """Names that rules allow something for, and deny it."""
+def _said(masks: Masks, hosts: Iterable[Host]) -> int:
+    said = 0
+    for host in hosts:
+        said |= masks.get(host, 0)
+    return said
 
-    allowed: set[str]
-    denied: set[str]
+
+def _around(pattern: Pattern, lengths: Iterable[int]) -> Iterator[Pattern]:
+    """The patterns that stand for all of what this one stands for; the prefixes have one of these lengths."""
+    pattern_type, name = pattern
+    if pattern_type == PatternType.LITERAL:
+        yield pattern
+    for length in lengths:
+        if length <= len(name):
+            yield PatternType.PREFIXED, name[:length]
 
 
-def _is_from(host: str | Network, address: Address) -> bool:
-    if isinstance(host, str):
-        return host in (WILDCARD, address.text)
-    return host[0] == address.version and host == address.in_network(host[1])
+def _meant(rule: AclBinding) -> tuple[AclBinding, Host]:
+    """Equal for rules that mean the same, however their hosts are written.
+
+    What does not allow denies; a code that Kafka has no word for is no operation.
+    """
+    return AclBinding(
+        rule.resource_type,
+        rule.resource_name,
+        PatternType.PREFIXED if rule.pattern_type == PatternType.PREFIXED else PatternType.LITERAL,
+        rule.principal,
+        "",
+        rule.operation if rule.operation in members(Operation) else Operation.UNKNOWN,
+        Permission.ALLOW if rule.permission_type == Permission.ALLOW else Permission.DENY,
+    ), host_key(rule.host)
 
 
 def _bit_of(rule: AclBinding) -> int:
-    """A code that Kafka has no word for is no operation; what does not allow denies."""
-    operation = rule.operation if rule.operation in members(Operation) else Operation.UNKNOWN
-    return 1 << operation + (0 if rule.permission_type == Permission.ALLOW else _DENY_SHIFT)
+    return 1 << rule.operation + (0 if rule.permission_type == Permission.ALLOW else _DENY_SHIFT)
 
 
 def _put(names: _Names, rule: AclBinding) -> Masks:
@@ -288,7 +302,7 @@ def _tidy(table: dict[KeyT, _Names], key: KeyT, rule: AclBinding) -> None:
         del table[key]
 
 
-def _drop(counts: Counter[int], key: int) -> None:
+def _drop(counts: Counter[KeyT], key: KeyT) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]

@@ -45,6 +45,7 @@ NO_CLIENT: Final = (
     "the client does not speak TLS, and the listener nothing else: it needs another security.protocol, or port"
 )
 ONLY_KEYS: Final = "the peer asks for new keys again and again, and does not read"
+HALF_KEY: Final = "the peer has begun to change its key, and something is to be written before it has ended that"
 NO_SERVER: Final = "what listens there does not speak TLS: another port, or another security.protocol, is needed"
 
 MakeEngine = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
@@ -166,15 +167,23 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     def write(self, data: Any) -> None:
         if not data or self._is_over:
             return
-        outgoing = self._buffers.outgoing
-        if len(data) <= SEALED_BYTES:
-            self._tls.write(data)
-            self._raw.write(outgoing.read())
-            return
-        whole = memoryview(data)
-        for begin in range(0, len(whole), SEALED_BYTES):
-            self._tls.write(whole[begin : begin + SEALED_BYTES])
-            self._raw.write(outgoing.read())
+        incoming, outgoing = self._buffers.incoming, self._buffers.outgoing
+        aside = incoming.read() if incoming.pending else b""  # OpenSSL first looks for the end of what the peer began
+        try:
+            if len(data) <= SEALED_BYTES:
+                self._tls.write(data)
+                self._raw.write(outgoing.read())
+                return
+            whole = memoryview(data)
+            for begin in range(0, len(whole), SEALED_BYTES):
+                self._tls.write(whole[begin : begin + SEALED_BYTES])
+                self._raw.write(outgoing.read())
+        except ssl.SSLError as error:  # others, who write here because of what they have got, have no part in it
+            wants_rest = isinstance(error, ssl.SSLWantReadError)
+            self._break_off(HALF_KEY if wants_rest else fault_of(error), says_why=False)
+        finally:
+            if aside:
+                incoming.write(aside)
 
     def close(self) -> None:
         """Say goodbye, and close when everything is sent."""
@@ -339,7 +348,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         if self._is_over or self._is_held:
             return
         if self._rest or (self.is_secured and self._tls.pending()):
-            self._feed(self._rest)
+            try:
+                self._feed(self._rest)
+            except BaseException:  # as the transport does where it calls
+                self.abort()
+                raise
         else:
             self._set_reading()
 

@@ -1,10 +1,12 @@
 """How hosts in access rules are read, and which rules a filter finds."""
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from penstock.metadata import access_rules
 from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.acl_hosts import network_of
 from penstock.protocol.acls import AclBinding, AclFilter, Operation, PatternType, Permission, Resource
@@ -108,14 +110,49 @@ def test_what_has_no_word_in_kafka_allows_nothing_and_denies_by_everything() -> 
     assert not may_read("10.0.0.1", rule(), rule(permission=9)), "what does not allow denies"
 
 
-def test_of_two_copies_one_may_go() -> None:
-    rules = AccessRules()
-    for number in (1, 2):
-        rules.add(UUID(int=number), rule())
-    rules.remove(UUID(int=1))
-    assert rules.allows("User:ada", "h", Operation.READ, Resource.TOPIC, "flights")
-    rules.replace({})
-    assert not rules.allows("User:ada", "h", Operation.READ, Resource.TOPIC, "flights")
+@pytest.mark.parametrize("permission", [Permission.ALLOW, Permission.DENY])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (rule(), rule()),
+        (rule("10.1.2.3/8"), rule("10.0.0.0/8")),
+        (rule("::1"), rule("0:0:0:0:0:0:0:1")),
+        (rule("10.0.0.1"), rule("::ffff:10.0.0.1")),
+        (rule(operation=45), rule(operation=-1)),
+    ],
+)
+def test_of_two_that_mean_the_same_one_may_go(one: AclBinding, other: AclBinding, permission: Permission) -> None:
+    """The masks of what is left are those of rules of which there never was another."""
+    for first, last in ((1, 2), (2, 1)):
+        rules, alone, empty = AccessRules(), AccessRules(), AccessRules()
+        by_id = {UUID(int=number): each._replace(permission_type=permission) for number, each in ((1, one), (2, other))}
+        for rule_id, each in by_id.items():
+            rules.add(rule_id, each)
+        rules.remove(UUID(int=first))
+        alone.add(UUID(int=last), by_id[UUID(int=last)])
+        assert vars(rules) == vars(alone)
+        rules.replace({})
+        assert vars(rules) == vars(empty)
+
+
+@pytest.mark.parametrize("denied", ["gates", "other-7", "*"])
+def test_whether_any_may_be_read_does_not_go_through_all_rules(denied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, looked_at = AccessRules(), 0
+    by_name = [rule(resource_name=f"other-{number}", operation=Operation.WRITE) for number in range(300)]
+    elsewhere = [each._replace(operation=Operation.READ, host="10.9.0.0/16") for each in by_name]
+    denials = [each._replace(operation=Operation.READ, permission_type=Permission.DENY) for each in by_name]
+    there = [*by_name, *elsewhere, *denials, rule(), rule(resource_name=denied, permission=Permission.DENY)]
+    rules.replace({UUID(int=number): each for number, each in enumerate(there)})
+    around = access_rules._around
+
+    def counted(*asked: Any) -> Iterator[access_rules.Pattern]:
+        nonlocal looked_at
+        looked_at += 1
+        return around(*asked)
+
+    monkeypatch.setattr(access_rules, "_around", counted)
+    assert rules.allows_any("User:ada", "10.1.2.3", Operation.READ, Resource.TOPIC) is (denied != "*")
+    assert looked_at <= 1
 
 
 PREFIXED = rule(resource_name="fl", pattern_type=PatternType.PREFIXED)

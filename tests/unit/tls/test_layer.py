@@ -6,14 +6,14 @@ import asyncio
 import re
 import ssl
 from pathlib import Path
-from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from tests.certificates import Authority, Holder
 from tests.unit.tls.ends import End, Inner, Pair
 
 from penstock.tls import layer as layers
-from penstock.tls.layer import ANSWERS_BYTES, HANDSHAKE_BYTES, ONLY_KEYS, RECEIVED_BYTES, TlsBuffers
+from penstock.tls.layer import HANDSHAKE_BYTES, RECEIVED_BYTES, TlsBuffers
 
 
 async def turn() -> None:
@@ -199,43 +199,6 @@ async def test_garbage_after_the_handshake_ends_the_connection(authority: Author
     assert pair.server.layer.is_closing()
 
 
-class Rekeyed:
-    """An engine whose peer asks for a new key with each record, and is answered, as by OpenSSL, with 27 bytes."""
-
-    def __init__(self, engine: ssl.SSLObject, outgoing: ssl.MemoryBIO) -> None:
-        self._engine = engine
-        self._outgoing = outgoing
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def read(self, size: int, room: memoryview) -> Any:
-        self._outgoing.write(bytes(27))
-        return self._engine.read(size, room)
-
-
-@pytest.mark.parametrize("reads", [True, False])
-async def test_who_asks_for_new_keys_has_to_read_them(authority: Authority, server: Holder, reads: bool) -> None:
-    pair = Pair(authority, server)
-    pair.exchange()
-    layer = pair.server.layer
-    layer._tls = cast("ssl.SSLObject", Rekeyed(layer._tls, pair.buffers.outgoing))
-    layer.pause_writing()
-    before = len(pair.server.wire.sent)
-    for _ in range(2 * ANSWERS_BYTES // 27):
-        pair.client.layer.write(b"x")
-        pair.server.take(bytes(pair.client.wire.sent))
-        pair.client.wire.sent.clear()
-        if reads:
-            layer.resume_writing()
-            layer.pause_writing()
-    assert pair.server.wire.is_aborted is not reads
-    assert pair.server.fault == ("" if reads else ONLY_KEYS)
-    if not reads:
-        assert len(pair.server.wire.sent) - before <= ANSWERS_BYTES + 2 * 27
-    assert pair.server.inner.calls[0] == "pause"
-
-
 async def test_a_record_that_was_changed_is_not_given_on(authority: Authority, server: Holder) -> None:
     pair = Pair(authority, server)
     pair.exchange()
@@ -312,6 +275,23 @@ async def test_nothing_is_given_to_a_protocol_that_has_stopped_reading(authority
     await turn()
     assert end.inner.received == b"x" * 1500 + b"late"
     assert not end.wire.is_paused
+
+
+async def test_a_protocol_that_fails_later_loses_its_connection(authority: Authority, server: Holder) -> None:
+    """As one that fails while the transport calls: it is not left open with a hole in what it gets."""
+    pair = Pair(authority, server)
+    pair.exchange()
+    end = pair.server
+    end.inner.most = 1
+    pair.client.layer.write(b"x" * 300_000)
+    pair.exchange()
+    end.inner.buffer_updated = Mock(side_effect=ZeroDivisionError)  # type: ignore[method-assign]
+    told = Mock()
+    asyncio.get_running_loop().set_exception_handler(told)
+    end.layer.resume_reading()
+    await turn()
+    assert end.wire.is_aborted
+    told.assert_called_once()
 
 
 async def test_a_client_without_a_version_in_common_with_itself_says_so(authority: Authority, server: Holder) -> None:

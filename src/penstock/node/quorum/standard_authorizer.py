@@ -78,13 +78,15 @@ class StandardAuthorizer(Authorizer):
 
     def allows(self, session: Session, right: Right, name: str | None, api_key: int) -> bool:
         """Each small request asks: what is known to be allowed has the shortest way, and is so on every listener."""
-        if self._verdicts.get(_question(session, right, name)) and not audit_log.isEnabledFor(logging.DEBUG):
+        who = session.principal
+        question = who.kind, who.name, session.client_host, right.operation, right.resource, name
+        if self._verdicts.get(question) and audit_log.level > logging.DEBUG:
             self.allowed += 1
             return True
         is_let_through = self._lets_through(session, right)
         if is_let_through and not self._has_begun():
             return True
-        if self.has(session, right, name):
+        if self._has(session, right, name, question):
             self.allowed += 1
             if audit_log.isEnabledFor(logging.DEBUG):
                 self._audit.allowed(session, right, name, api_key)
@@ -115,7 +117,11 @@ class StandardAuthorizer(Authorizer):
         )
 
     def has(self, session: Session, right: Right, name: str | None) -> bool:
-        question = _question(session, right, name)
+        who = session.principal
+        question = who.kind, who.name, session.client_host, right.operation, right.resource, name
+        return self._has(session, right, name, question)
+
+    def _has(self, session: Session, right: Right, name: str | None, question: Question) -> bool:
         verdict = self._verdicts.get(question)
         if verdict is None or session.listener in self._node_listeners:
             return self._decided(session, right, name, question)
@@ -140,11 +146,6 @@ class StandardAuthorizer(Authorizer):
                 self._verdicts.clear()
             self._verdicts[question] = verdict
         return verdict
-
-
-def _question(session: Session, right: Right, name: str | None) -> Question:
-    principal = session.principal
-    return principal.kind, principal.name, session.client_host, right.operation, right.resource, name
 
 
 def standard_authorizer(

@@ -251,7 +251,7 @@ def _refusal(context: RequestContext, transactional_id: str | None) -> KafkaErro
 
 def _unwritable(broker: Broker, context: RequestContext, topic: str | UUID) -> KafkaError | None:
     """The refusal where the client may not write to a topic; a missing topic is refused elsewhere."""
-    name = broker.topic_name(topic)
+    name = topic if type(topic) is str else broker.topic_name(topic)
     return None if name is None or context.allows(WRITE_TOPIC, name) else WRITE_TOPIC.refused()
 
 
