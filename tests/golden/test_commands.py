@@ -31,7 +31,8 @@ APIS = "it prints what may change with each API: tests/unit/cli/cluster/test_api
 ELSEWHERE = {
     **dict.fromkeys(("consume", "consumer-perf-test", "e2e-latency", "produce", "producer-perf-test"), RECORDS),
     **dict.fromkeys(("verifiable-consumer", "verifiable-producer", "replica-verification"), RECORDS),
-    **dict.fromkeys(("pipeline reset", "pipeline run", "pipeline submit", "demo two-level"), SPARK),
+    **dict.fromkeys(("share-consumer-perf-test", "verifiable-share-consumer"), RECORDS),
+    **dict.fromkeys(("pipeline reset", "pipeline run", "pipeline submit", "pipeline try", "demo two-level"), SPARK),
     **dict.fromkeys(("transactions describe", "transactions find-hanging"), TIME),
     **dict.fromkeys(("broker-api-versions", "cluster api-versions"), APIS),
     "balance execute": "it follows moves to their end: tests/wire/test_cli_balance.py",
