@@ -321,14 +321,24 @@ def delete_group(house: ShareGroupTable, token: Token, group_id: str, now_ms: in
 
     def finish(errors: Errors, now_ms: int) -> None:
         error = first_error({number: first_error(found) for number, found in enumerate(errors.values())})
-        if error is ErrorCode.NONE and states.is_there(house, group) and not group.state.members:
+        if error is ErrorCode.NONE:
+            error = _why_it_stays(house, group, errors)
+        if error is ErrorCode.NONE:
             removal.remove_group(house.table, group, now_ms, token)
             return
-        if error is ErrorCode.NONE:
-            error = ErrorCode.NON_EMPTY_GROUP if states.is_there(house, group) else ErrorCode.GROUP_ID_NOT_FOUND
         states.forget_deleted(
             house, group, errors, now_ms, token, lambda lost: error if lost is ErrorCode.NONE else lost
         )
 
     _write_deletion(house, draft, group, group.state.partitions.deleting, finish, lost, now_ms)
     return True
+
+
+def _why_it_stays(house: ShareGroupTable, group: ShareGroup, deleted: Errors) -> ErrorCode:
+    """NONE if all that it has read is deleted, and nobody came for it meanwhile."""
+    if not states.is_there(house, group):
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state.members:
+        return ErrorCode.NON_EMPTY_GROUP
+    has_all = deleted.keys() >= set(group.state.partitions.topics())
+    return ErrorCode.NONE if has_all else states.BUSY  # an alteration began in another topic

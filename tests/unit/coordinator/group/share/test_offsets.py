@@ -323,6 +323,22 @@ def test_of_two_deletions_the_later_one_deletes_nothing_that_has_begun_again(hol
     assert bench.shard.shared(GROUP) == {A: (0,)}
 
 
+def test_a_group_that_is_altered_while_it_is_deleted_stays() -> None:
+    bench = Bench(a=1, b=1)
+    read(bench, "a")
+    bench.keeps = True
+    assert bench.delete_group() is None
+    assert bench.alter(b={0: 7}) is None
+    bench.come_back()
+    assert last(bench) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.keeps = False
+    bench.come_back()
+    assert errors(last(bench)) == [0]
+    assert bench.shard.shared(GROUP) == {topic_id("b"): (0,)}
+    assert bench.states.starts(GROUP, A) == {}
+    assert bench.delete_group() is ErrorCode.NONE
+
+
 def left_by_an_earlier_group(bench: Bench, state_epoch: int = 50) -> None:
     """What came to the share coordinator only after the deletion of a group of the same name."""
     one = PartitionData(partition=0, state_epoch=state_epoch, start_offset=77)
