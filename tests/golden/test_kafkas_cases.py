@@ -28,14 +28,8 @@ ROWS = {
     "acquiring: Fenced: nothing is given away.": "MaybeInitializeFencedSharePartition",
     "acquiring: Released records that are still being written are not given away, and nobody reads there.": """
         AcquireWithWriteShareGroupStateDelay""",
-    "acquiring: Compaction took records that had come back: they are finished.": """
-        AcquireWhenBatchesAreRemovedFromBetweenInSubsequentFetchData AcquireWhenBatchesRemovedForFetchOffset
-        AcquireWhenBatchesRemovedForFetchOffsetForSameCachedBatch""",
-    "acknowledging: Before all that is in flight.": "AcknowledgeOutOfRangeCachedDataFirstBatch",
-    "acknowledging: Over a hole that compaction has left.": """
-        AcquireAndAcknowledgeWithRecordsAheadOfRecordBatchStartOffset""",
     "acknowledging: One type for each record: a gap, three ends, and a record that stays.": """
-        AckTypeToRecordStateMapping FetchAckTypeMapForBatch""",
+        AckTypeToRecordStateMapping""",
     "locks: Nor while that is written.": "AcquisitionLockTimeoutWithConcurrentAcknowledgement",
     "locks: The write failed after the last lock had run out: the record is given up.": """
         RecordArchivedWithWriteStateRPCFailure""",
@@ -88,7 +82,8 @@ ELSEWHERE = {
         MaxInFlightRecordsUsesGroupConfigWhenPresent MaxInFlightRecordsFallsBackToDefaultWhenNoGroupConfig
          """,
     f"{FETCH}::test_what_cannot_be_said": """
-        InvalidAcknowledgeTypeInBatchAcknowledgement InvalidAcknowledgeTypeInSubsetAcknowledgement""",
+        InvalidAcknowledgeTypeInBatchAcknowledgement InvalidAcknowledgeTypeInSubsetAcknowledgement
+        FetchAckTypeMapForBatch""",
     f"{FETCH}::test_records_of_an_aborted_transaction_are_finished": "ContainsAbortMarker",
     f"{SESSIONS}::test_a_state_that_cannot_be_read_is_told_and_read_anew": """
         MaybeInitializeWithErrorPartitionResponse MaybeInitializeWithReadException""",
@@ -129,7 +124,7 @@ ELSEWHERE = {
         ShareFetchRequestShareSessionNotFound ShareAcknowledgeRequestShareSessionNotFound""",
     f"{SESSIONS}::test_a_connection_that_is_lost_gives_back_what_its_sessions_have": """
         ShareSessionEvictedOnConnectionDrop""",
-    f"{FETCH}::test_a_topic_that_is_not_there": "ShareFetchRequestForgetTopicPartitions",
+    f"{FETCH}::test_what_is_forgotten_is_fetched_no_longer": "ShareFetchRequestForgetTopicPartitions",
     f"{FETCH}::test_batches_are_of_the_size_asked_for_and_hold_the_records_asked_for": """
         ShareFetchRequestWithMaxRecordsAndBatchSize ShareFetchRequestMultipleBatchesWithMaxRecordsAndBatchSize""",
     f"{KILLED}::test_no_record_is_lost_and_none_comes_again_once_accepted": """

@@ -231,7 +231,7 @@ def test_each_shared_record_is_told_of(bootstrap: str, topic: str) -> None:
     result = penstock(
         "verifiable-share-consumer", "--bootstrap-server", bootstrap, "--topic", topic, "--group-id", topic,
         "--max-messages", "4", "--verbose", "--acknowledgement-mode", "sync", "--ack-pattern", "release,accept,reject",
-        "--offset-reset-strategy", "earliest",
+        "--offset-reset-strategy", "Earliest",
     )  # fmt: skip
     events = [json.loads(line) for line in result.stdout.splitlines()]
     names = [event["name"] for event in events]
@@ -260,3 +260,15 @@ def test_patterns_that_cannot_be(bootstrap: str, pattern: str, mode: str, compla
     asked = ("--topic", "t", "--group-id", "g", "--ack-pattern", pattern, "--acknowledgement-mode", mode)
     result = penstock("verifiable-share-consumer", "--bootstrap-server", bootstrap, *asked, exit_code=2)
     assert complaint in result.stderr
+
+
+def test_a_group_of_another_kind_is_told_in_words(bootstrap: str, topic: str) -> None:
+    sharing(bootstrap, topic, "a")
+    group = f"{topic}-other"
+    penstock(
+        "consume", "--topic", topic, "--group", group, "--from-beginning", "--max-messages", "1",
+        "--bootstrap-server", bootstrap,
+    )  # fmt: skip
+    asked = ("share-consumer-perf-test", "--bootstrap-server", bootstrap, "--topic", topic, "--group", group)
+    result = penstock(*asked, "--num-records", "1", "--threads", "2", exit_code=1)
+    assert result.stderr == f"Error: group {group} is no share group (GROUP_ID_NOT_FOUND)\n"

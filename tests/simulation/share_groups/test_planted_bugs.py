@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from tests.simulation.share_groups.simulate import simulate
+from tests.simulation.share_groups.test_share_groups_simulation import KEPT
 
 from penstock.coordinator.group.share import assigning, states, timing
+from penstock.coordinator.group.share.group import ShareGroup
 from penstock.coordinator.group.share.state import ShareGroupState, ShareGroupView
 from penstock.coordinator.group.share.table import ShareGroupTable
 from penstock.coordinator.group.share.values import StatePartitions
@@ -40,14 +42,14 @@ def the_next_coordinator_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("penstock.coordinator.group.share.groups.states.go_on", lambda *_: None)
 
 
-def begun_while_it_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+def asked_for_two_things_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deletion that is under way takes away what has begun again."""
-    given_up = StatePartitions.given_up
+    monkeypatch.setattr(ShareGroup, "asked", property(lambda self: set(), lambda self, asked: None))
 
-    def forget(self: StatePartitions, topics: Any) -> StatePartitions:
-        return given_up(self, topics).replace(deleting={})
 
-    monkeypatch.setattr(StatePartitions, "given_up", forget)
+def the_next_group_of_that_name_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came to the share coordinator after the deletion of a group stays there."""
+    monkeypatch.setattr(states, "_fenced", lambda _: [])
 
 
 def new_partitions_wait_for_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +107,8 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     begun_before_it_is_written,
     not_tried_again,
     the_next_coordinator_does_not_go_on,
-    begun_while_it_is_deleted,
+    asked_for_two_things_at_once,
+    the_next_group_of_that_name_waits_for_ever,
     new_partitions_wait_for_a_join,
     answered_before_the_commit,
     nothing_taken_back,
@@ -119,7 +122,7 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    for seed in range(MOST_SEEDS):
+    for seed in (*KEPT, *range(MOST_SEEDS)):
         try:
             simulate(seed)
         except AssertionError:

@@ -51,7 +51,9 @@ def command(
         default="",
     ),
     offset_reset_strategy: str = option(
-        f"Where the group begins: {' or '.join(RESETS)}.", type=click.Choice(["", *RESETS]), default=""
+        f"Where the group begins: {' or '.join(RESETS)}.",
+        type=click.Choice(["", *RESETS], case_sensitive=False),
+        default="",
     ),
     command_config: Path | None = option("A file with settings of the client."),
 ) -> None:

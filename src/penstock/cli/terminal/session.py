@@ -181,7 +181,10 @@ async def _until_terminated(work: Coroutine[Any, Any, Result]) -> Result:
     assert task is not None
     if threading.current_thread() is threading.main_thread():  # others have no say in signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await work
+    try:
+        return await work
+    except ExceptionGroup as failures:  # of tasks that ran beside each other: the others were cancelled
+        raise failures.exceptions[0] from failures
 
 
 def explain(error: Exception) -> str:

@@ -184,6 +184,8 @@ class Delivery:
         if next_ms is not None and next_ms <= now_ms:
             return True
         self._held.has_caught_up()
+        if next_ms is None or next_ms > now_ms + LOOK_MS:
+            self._held.rest()
         return False
 
     def _append(self, batch: bytearray, now_ms: int) -> None:

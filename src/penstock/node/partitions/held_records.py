@@ -30,6 +30,8 @@ SOON_MS: Final = 256
 """What is due so long after a record is cut out with it."""
 CUT_BYTES: Final = 64 << 20
 """Of what is cut out and not delivered yet. Where that is too little, less comes with a record."""
+FEW_BYTES: Final = 64 << 10
+"""So much may be cut out, or twice what waits of it, before what waits no longer is looked for in it."""
 A_RECORD: Final = 300
 """To look at a record of a part takes as long as to unpack so many bytes more."""
 A_CUT: Final = 2_000
@@ -68,6 +70,8 @@ class HeldRecords:
         self._parts: OrderedDict[tuple[int, int], _Part] = OrderedDict()
         self._parts_bytes = self._cut_bytes = 0
         self._cut: dict[int, tuple[Due, Compression]] = {}
+        self._found_bytes = 0
+        """What waited of what was cut out, when that was looked through last."""
         self._soon_ms = SOON_MS
 
     def take(self, entry: Entry) -> tuple[Due, Compression]:
@@ -81,8 +85,17 @@ class HeldRecords:
             self._cut_bytes -= len(due.body)
 
     def has_caught_up(self) -> None:
-        """Nothing is due now."""
+        """Nothing is due now. What was cut out and is cancelled, or replaced, is forgotten by and by."""
         self._soon_ms = SOON_MS
+        if self._cut_bytes > max(2 * self._found_bytes, FEW_BYTES):
+            self._cut = {at: self._cut[at] for at in self._waiting.near(self._cut)}
+            self._cut_bytes = self._found_bytes = sum(len(due.body) for due, _ in self._cut.values())
+
+    def rest(self) -> None:
+        """Nothing is due for some time: a broker may have very many partitions of which each remembers something."""
+        for remembered in (self._batches, self._bases, self._parts, self._cut):
+            remembered.clear()
+        self._parts_bytes = self._cut_bytes = 0
 
     def _cut_with(self, entry: Entry) -> None:
         if self._cut_bytes > CUT_BYTES:  # of which some may have been cancelled
@@ -141,8 +154,10 @@ class HeldRecords:
         return batch
 
     def _looked_up(self, place: int) -> _Batch:
-        segment = next(iter(self._log.segments.from_offset(place)))
-        position, header = next(iter(segment.headers_from(place)))
+        segment = self._log.segments.from_offset(place)[0]
+        position, header = next(segment.headers_from(place), (0, None))
+        if header is None:
+            raise DecodeError(f"no batch has the offset {place}, where something waits")
         held = Held(segment.opened().read_at(header.size_in_bytes, position), header)
         self.work += header.size_in_bytes >> 2
         parts = list(held.parts())

@@ -208,7 +208,41 @@ def test_what_lies_in_many_batches_in_disorder_comes_in_order(
     assert len(delivery._held._batches) <= batches
     assert len(delivery._held._bases) == len(delivery._held._batches)
     assert delivery._held._cut_bytes == sum(len(due.body) for due, _ in delivery._held._cut.values())
-    assert len(delivery._held._cut) <= 1, "what was cancelled"
+    assert not delivery._held._cut, "what was cancelled"
+
+
+def test_what_was_cut_out_and_is_cancelled_is_forgotten_while_others_come(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something is due all the time: it never rests."""
+    monkeypatch.setattr(held_records, "FEW_BYTES", 1_000)
+    named: Headers = [("penstock-delay", b"900"), ("penstock-delay-id", b"x")]
+    records = [Record(timestamp_ms=NOW_MS, value=b"b" * 100, headers=named)] * 20
+    for _ in range(50):
+        records[0] = Record(timestamp_ms=NOW_MS, value=b"a", headers=[("penstock-delay", b"890")])
+        one.host.append(bytes(encode_batch(records)), acks=-1)
+        one.run(890)
+        one.send(None, headers=[("penstock-delay-id", b"x"), ("penstock-delay-cancel", b"")])
+        one.send(b"next", headers=[("penstock-delay", b"2000")])
+        one.run(5)
+    delivery = one.host.partition.delivery if one.host.partition is not None else None
+    assert delivery is not None
+    assert one.values().count(b"a") == 50
+    assert b"b" * 100 not in one.values()
+    assert 0 < delivery._held._cut_bytes <= 1_300
+
+
+def test_who_has_nothing_to_do_for_some_time_remembers_nothing(one: One) -> None:
+    one.send(*[b"v%d" % number for number in range(500)], headers=[("penstock-delay", b"1000")])
+    one.send(b"tomorrow", headers=in_days(1))
+    one.run(1_000)
+    assert len(one.values()) == 500
+    delivery = one.host.partition.delivery if one.host.partition is not None else None
+    assert delivery is not None
+    held = delivery._held
+    assert not any((held._batches, held._bases, held._parts, held._cut, held._parts_bytes, held._cut_bytes))
+    one.run(DAY_MS)
+    assert one.values()[-1] == b"tomorrow"
 
 
 def test_a_clock_that_was_set_back_delivers_nothing_early(one: One) -> None:

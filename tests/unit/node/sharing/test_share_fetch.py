@@ -215,6 +215,24 @@ async def test_a_topic_that_is_not_there(tmp_path: Path) -> None:
         assert await ann.fetch(topics=[], forgotten_topics_data=forgotten, max_wait_ms=0) is None
 
 
+async def test_what_is_forgotten_is_fetched_no_longer(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path, partitions=2) as (node, _):
+        node.commit(EARLIEST)
+        ann = Member(node)
+        both = [share_fetch.FetchPartition(partition_index=index) for index in range(2)]
+        topics = [share_fetch.FetchTopic(topic_id=TOPIC_ID, partitions=both)]
+        await ann.ask(ann.fetch_request(topics=topics, max_wait_ms=0))
+        led = node.broker.sharing._led
+        await until(lambda: len(led) == 2 and all(it.machine.status is Status.ACTIVE for it in led.values()))
+        for index in range(2):
+            node.produce(b"a", index=index)
+        forgotten = [share_fetch.ForgottenTopic(topic_id=TOPIC_ID, partitions=[0])]
+        for gone in (forgotten, []):
+            answer = await ann.ask(ann.fetch_request(topics=[], forgotten_topics_data=gone))
+            assert [it.partition_index for topic in answer.responses for it in topic.partitions if it.records] == [1]
+            node.produce(b"b", index=1)
+
+
 async def test_each_group_has_all_records(tmp_path: Path) -> None:
     async with sharing_node(tmp_path) as (node, _):
         node.commit(EARLIEST)

@@ -126,3 +126,14 @@ def test_no_step_looks_at_all_that_is_due_in_one_slot() -> None:
     assert entries.of_rows(rows) == rows[30_000:]
     assert len(entries._gone) <= 30_000
     assert entries.entries() == sorted(Entry(row.due_ms, row.waited_at) for row in rows[30_000:])
+
+
+def test_what_lies_on_both_sides_of_a_block_of_offsets_keeps_its_offsets() -> None:
+    """As many records as 36 bits count: an entry in a slot has the low bits of its offset alone."""
+    first = (1 << waiting.OFFSET_BITS) - 3
+    times = [NOW_MS + YEAR_MS + number for number in range(6)]
+    entries = Waiting()
+    entries.add_plain(times[:1], first)
+    entries.add_plain(times[1:], first + 1)
+    assert entries.entries() == [Entry(due_ms, first + number) for number, due_ms in enumerate(times)]
+    assert opened(entries, NOW_MS + 2 * YEAR_MS, 10) == entries.entries()

@@ -25,7 +25,7 @@ from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 class ShareGroup(AssignedGroup[ShareGroupState, ShareGroupView]):
     """Its sessions are kept by `timing.py`."""
 
-    __slots__ = ("deleted_later",)
+    __slots__ = ("asked", "deleted_later")
 
     kind: ClassVar[str] = "share"
     protocol_type: ClassVar[str] = "share"
@@ -35,6 +35,8 @@ class ShareGroup(AssignedGroup[ShareGroupState, ShareGroupView]):
 
     def __init__(self, group_id: str, image: GroupImage) -> None:
         super().__init__(group_id, image)
+        self.asked: set[UUID] = set()
+        """Topics about which share coordinators are asked just now."""
         self.deleted_later: dict[UUID, None] = {}
         """Topics whose deletion is to be tried again, however often it was asked for."""
 

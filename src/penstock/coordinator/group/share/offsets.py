@@ -70,14 +70,14 @@ def alter(house: ShareGroupTable, token: Token, request: AlterShareGroupOffsetsR
         house.write(draft, now_ms, token=token, answer=lambda error: _unless_lost(answer, error))
         return
     house.next_epoch(draft, group)
-    _begin_new(house, draft, group, offsets)
+    new = _begin_new(house, draft, group, offsets)
     if house.table.groups.get(group.group_id) is not group:
         house.table.take_place(group, now_ms)
 
     def then(error: ErrorCode, now_ms: int) -> None:
         timing.wrote(house, group, error, now_ms)
         if error is ErrorCode.NONE and states.is_there(house, group):
-            finish = partial(_begun, house, group, answer, token)
+            finish = partial(_begun, house, group, new, answer, token)
             _ask_to_begin(house, group, offsets, group.committed.epoch, finish)
         else:
             house.table.reply(token, _unless_lost(answer, _lost(error)))
@@ -127,7 +127,7 @@ def _altered(
 
 def _begin_new(
     house: ShareGroupTable, draft: Draft[AnyRecord], group: ShareGroup, offsets: Mapping[UUID, Mapping[int, int]]
-) -> None:
+) -> Initialized:
     """What the group does not have yet begins by this; it is back where it was should that fail."""
     known = group.state.partitions
     new: dict[UUID, OfTopic] = {}
@@ -137,6 +137,8 @@ def _begin_new(
         if left:
             new[topic] = OfTopic(house.topics.name_of(topic) or "", left)
     house.put_partitions(draft, group, known.begun(new))
+    waiting = group.state.partitions.initializing
+    return {topic: waiting[topic] for topic in new}
 
 
 def _ask_to_begin(
@@ -174,6 +176,7 @@ def _may_still_begin(house: ShareGroupTable, group: ShareGroup, offsets: states.
 def _begun(
     house: ShareGroupTable,
     group: ShareGroup,
+    new: Initialized,
     answer: AlterShareGroupOffsetsResponse,
     token: Token,
     errors: Errors,
@@ -186,26 +189,27 @@ def _begun(
     if not states.is_there(house, group):
         house.table.reply(token, answer)
         return
-    waiting = group.state.partitions.initializing
-    failed = [topic for topic, found in errors.items() if first_error(found) is not ErrorCode.NONE]
-    done = {topic: waiting[topic] for topic in errors if topic in waiting and topic not in failed}
+    failed = {topic: found for topic, found in new.items() if first_error(errors[topic]) is not ErrorCode.NONE}
+    done = {topic: found for topic, found in new.items() if topic not in failed}
     _write_begun(house, group, failed, done, now_ms, token, lambda error: _unless_lost(answer, error))
 
 
 def _write_begun(
     house: ShareGroupTable,
     group: ShareGroup,
-    failed: list[UUID],
+    failed: Initialized,
     done: Initialized,
     now_ms: int,
     token: Token | None = None,
     answer: Callable[[ErrorCode], object] = lambda _: None,
 ) -> None:
-    """What became of it; again where that is not committed: nobody else goes on with what is about to begin."""
+    """What became of it; again where that is not committed: nobody else goes on with what is about to begin. What was
+    begun by somebody else meanwhile is that one's, though it looks the same.
+    """
     waiting = group.state.partitions.initializing
-    still = {topic: found for topic, found in done.items() if waiting.get(topic) == found}
+    still = {topic: found for topic, found in done.items() if waiting.get(topic) is found}
     draft = house.table.draft()
-    left = [topic for topic in failed if topic in waiting]
+    left = [topic for topic, found in failed.items() if waiting.get(topic) is found]
     house.put_partitions(draft, group, group.state.partitions.undone(left).done(still))
     group.checked_version = UNCHECKED
     then = states.or_again(house, group, partial(_write_begun, house, group, failed, done))
@@ -317,14 +321,24 @@ def delete_group(house: ShareGroupTable, token: Token, group_id: str, now_ms: in
 
     def finish(errors: Errors, now_ms: int) -> None:
         error = first_error({number: first_error(found) for number, found in enumerate(errors.values())})
-        if error is ErrorCode.NONE and states.is_there(house, group) and not group.state.members:
+        if error is ErrorCode.NONE:
+            error = _why_it_stays(house, group, errors)
+        if error is ErrorCode.NONE:
             removal.remove_group(house.table, group, now_ms, token)
             return
-        if error is ErrorCode.NONE:
-            error = ErrorCode.NON_EMPTY_GROUP if states.is_there(house, group) else ErrorCode.GROUP_ID_NOT_FOUND
         states.forget_deleted(
             house, group, errors, now_ms, token, lambda lost: error if lost is ErrorCode.NONE else lost
         )
 
     _write_deletion(house, draft, group, group.state.partitions.deleting, finish, lost, now_ms)
     return True
+
+
+def _why_it_stays(house: ShareGroupTable, group: ShareGroup, deleted: Errors) -> ErrorCode:
+    """NONE if all that it has read is deleted, and nobody came for it meanwhile."""
+    if not states.is_there(house, group):
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state.members:
+        return ErrorCode.NON_EMPTY_GROUP
+    has_all = deleted.keys() >= set(group.state.partitions.topics())
+    return ErrorCode.NONE if has_all else states.BUSY  # an alteration began in another topic

@@ -2,7 +2,8 @@
 
 Each step is in a record first, and then carried out, again and again until it succeeds; a coordinator that takes over
 finds it in the records, and goes on with that. All that is asked is right if it is asked twice: a state that began in
-this epoch of the group does not begin anew.
+this epoch of the group does not begin anew. Of one topic one thing is asked at a time (`_ask`): what overtakes another
+would delete what has begun since, and an answer would be taken for one to something else.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,10 +13,12 @@ from uuid import UUID
 
 from penstock.coordinator.effects import AtShareCoordinators, Token
 from penstock.coordinator.group.assigned_group import UNCHECKED
+from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share import timing
 from penstock.coordinator.group.share.group import ShareGroup
-from penstock.coordinator.group.share.table import ShareGroupTable
+from penstock.coordinator.group.share.records import PARTITIONS
+from penstock.coordinator.group.share.table import ShareGroupTable, put
 from penstock.coordinator.group.share.values import Initialized, OfTopic
 from penstock.coordinator.machine import Continuation, Draft
 from penstock.protocol.errors import ErrorCode
@@ -30,6 +33,8 @@ from penstock.protocol.messages.initialize_share_group_state import PartitionDat
 
 RETRY_MS: Final = 100
 """The first pause before something that failed is tried again; it doubles up to `initialize_retry_ms`."""
+BUSY: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+"""What is told of a topic about which something else is asked."""
 BY_STRATEGY: Final = -1
 """The start offset of a partition whose leader is to find it by the group's share.auto.offset.reset."""
 
@@ -74,9 +79,9 @@ def send(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt
 
 def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, epoch: int, finish: Finish) -> None:
     """In that epoch of the group, which is committed."""
-    request = BeginRequest(
-        group_id=group.group_id,
-        topics=[
+
+    def job(topics: Offsets) -> AtShareCoordinators:
+        begin = [
             InitializeStateData(
                 topic_id=topic,
                 partitions=[
@@ -84,10 +89,42 @@ def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, ep
                     for index, offset in partitions.items()
                 ],
             )
-            for topic, partitions in offsets.items()
-        ],
-    )
-    house.table.send(AtShareCoordinators(request, BeginResponse), partial(_answered, offsets, finish))
+            for topic, partitions in topics.items()
+        ]
+        return AtShareCoordinators(BeginRequest(group_id=group.group_id, topics=begin), BeginResponse)
+
+    def asked(errors: Errors, now_ms: int) -> None:
+        old = {topic: of_earlier for topic, found in errors.items() if (of_earlier := _fenced(found))}
+        if old and epoch == group.committed.epoch and is_there(house, group):
+            busy = {topic: {**errors[topic], **dict.fromkeys(found, BUSY)} for topic, found in old.items()}
+            _clear(house, group, old, partial(finish, {**errors, **busy}), now_ms)
+        else:
+            finish(errors, now_ms)
+
+    _ask(house, group, job, offsets, asked)
+
+
+def _fenced(partitions: Mapping[int, ErrorCode]) -> list[int]:
+    return [index for index, error in partitions.items() if error is ErrorCode.FENCED_STATE_EPOCH]
+
+
+def _clear(
+    house: ShareGroupTable, group: ShareGroup, old: Mapping[UUID, list[int]], finish: Callable[[int], None], now_ms: int
+) -> None:
+    """Delete what is ahead of the group: a group of that name was there before, and some of what it had begun came to
+    the share coordinator after its deletion. Only who can write for the group knows that it is not behind itself.
+    """
+
+    def then(error: ErrorCode, now_ms: int) -> None:
+        timing.wrote(house, group, error, now_ms)
+        if error is ErrorCode.NONE and is_there(house, group):
+            _ask(house, group, partial(_deletion, group), old, lambda _, now_ms: finish(now_ms))
+        else:
+            finish(now_ms)
+
+    draft = house.table.draft()
+    put(draft, group.group_id, PARTITIONS, ONE, group.state.partitions)
+    house.write(draft, now_ms, then=then)
 
 
 def _begun(
@@ -137,20 +174,24 @@ def delete(
     attempt: int = 0,
 ) -> None:
     """Have all that was read of these topics deleted; that they are to be is written. Of one that is gone nothing is
-    left.
+    left, nor of one that was deleted meanwhile: that may have begun again.
     """
-    counts = {topic: house.topics.partitions([name]).get(topic, 0) for topic, name in topics.items()}
-    asked = {topic: range(count) for topic, count in counts.items()}
-    request = DeleteRequest(
-        group_id=group.group_id,
-        topics=[
-            DeleteStateData(topic_id=topic, partitions=[DeletedPartition(partition=index) for index in indexes])
-            for topic, indexes in asked.items()
-            if indexes
-        ],
-    )
+    waiting = group.state.partitions.deleting
+    counts = {
+        topic: house.topics.partitions([name]).get(topic, 0) if topic in waiting else 0
+        for topic, name in topics.items()
+    }
     then = partial(_deleted, house, group, topics, attempt, finish)
-    house.table.send(AtShareCoordinators(request, DeleteResponse), partial(_answered, asked, then))
+    _ask(house, group, partial(_deletion, group), {topic: range(count) for topic, count in counts.items()}, then)
+
+
+def _deletion(group: ShareGroup, partitions: Mapping[UUID, Iterable[int]]) -> AtShareCoordinators:
+    topics = [
+        DeleteStateData(topic_id=topic, partitions=[DeletedPartition(partition=index) for index in indexes])
+        for topic, indexes in partitions.items()
+        if indexes
+    ]
+    return AtShareCoordinators(DeleteRequest(group_id=group.group_id, topics=topics), DeleteResponse)
 
 
 def _deleted(
@@ -193,11 +234,11 @@ def forget_deleted(
     answer: Callable[[ErrorCode], object] = lambda _: None,
 ) -> None:
     """They may begin again."""
-    done = [topic for topic, found in errors.items() if first_error(found) is ErrorCode.NONE]
     draft = house.table.draft()
     if is_there(house, group):
         waiting = group.state.partitions.deleting
-        again = partial(delete_again, house, group, {topic: waiting[topic] for topic in done if topic in waiting}, 1)
+        done = [topic for topic in waiting if topic in errors and first_error(errors[topic]) is ErrorCode.NONE]
+        again = partial(delete_again, house, group, {topic: waiting[topic] for topic in done}, 1)
         house.put_partitions(draft, group, group.state.partitions.without(done))
         group.checked_version = UNCHECKED
         house.write(draft, now_ms, then=or_again(house, group, again), token=token, answer=answer)
@@ -250,13 +291,34 @@ def or_again(house: ShareGroupTable, group: ShareGroup, again: Callable[[int], N
     return then
 
 
-def _answered(asked: Mapping[UUID, Any], finish: Finish, answer: Any, error: ErrorCode, now_ms: int) -> None:
-    """What was not answered has failed as the errand has, or for a reason that nobody gave."""
-    other = ErrorCode.UNKNOWN_SERVER_ERROR if error is ErrorCode.NONE else error
-    told: dict[UUID, dict[int, int]] = {}
-    for topic in () if answer is None else answer.results:
-        told.setdefault(topic.topic_id, {}).update({it.partition: it.error_code for it in topic.partitions})
-    finish({topic: _errors(told.get(topic, {}), indexes, other) for topic, indexes in asked.items()}, now_ms)
+def _ask(
+    house: ShareGroupTable,
+    group: ShareGroup,
+    job: Callable[[Any], AtShareCoordinators],
+    asked: Mapping[UUID, Any],
+    finish: Finish,
+) -> None:
+    """`job` is made of the topics about which nothing is asked yet. The others fail, and whoever asks tries again. What
+    was not answered has failed as the errand has, or for a reason that nobody gave.
+    """
+    free = {topic: indexes for topic, indexes in asked.items() if indexes and topic not in group.asked}
+    group.asked |= free.keys()
+
+    def answered(answer: Any, error: ErrorCode, now_ms: int) -> None:
+        group.asked -= free.keys()
+        other = ErrorCode.UNKNOWN_SERVER_ERROR if error is ErrorCode.NONE else error
+        told: dict[UUID, dict[int, int]] = {}
+        for topic in () if answer is None else answer.results:
+            told.setdefault(topic.topic_id, {}).update({it.partition: it.error_code for it in topic.partitions})
+        finish(
+            {
+                topic: _errors(told.get(topic, {}), indexes, other if topic in free else BUSY)
+                for topic, indexes in asked.items()
+            },
+            now_ms,
+        )
+
+    house.table.send(job(free), answered)
 
 
 def _errors(told: Mapping[int, int], indexes: Iterable[int], other: ErrorCode) -> dict[int, ErrorCode]:

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 from tests.unit.coordinator.group.share.bench import GROUP, Bench, topic_id
 
+from penstock.coordinator.effects import AtShareCoordinators
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStateData,
+    PartitionData,
+)
 
 A = topic_id("a")
 
@@ -276,6 +283,97 @@ def test_what_is_asked_for_again_and_again_is_tried_again_once() -> None:
     bench.advance(60_000)
     assert bench.states.starts(GROUP, A) == {}
     assert bench.group.state.partitions.is_empty
+
+
+def test_an_alteration_ends_what_it_began_and_not_what_members_begin_meanwhile() -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.grow("a", 1)
+    bench.keeps = True
+    bench.alter(a={0: 5})
+    bench.join("m1", "a")
+    bench.come_back()
+    assert bench.shard.shared(GROUP) == {A: (0,)}, "nobody has asked for the other one yet"
+    bench.keeps = False
+    bench.come_back()
+    bench.advance(4_000)
+    assert bench.settle("m1") == {"m1": {"a": [0, 1]}}
+    assert bench.states.starts(GROUP, A) == {0: 5, 1: 0}
+
+
+@pytest.mark.parametrize("holds", [False, True], ids=["sent", "not committed"])
+def test_of_two_deletions_the_later_one_deletes_nothing_that_has_begun_again(holds: bool) -> None:
+    bench = Bench(a=1)
+    read(bench, "a")
+    bench.keeps = True
+    bench.delete_offsets("a")
+    bench.holds = holds
+    bench.delete_offsets("a")
+    bench.come_back()
+    bench.holds = False
+    bench.commit()
+    second = bench.errands.pop(0)
+    bench.keeps = False
+    bench.join("m1", "a")
+    assert bench.settle("m1") == {"m1": {"a": [0]}}
+    bench.errands.append(second)
+    bench.come_back()
+    bench.advance(10_000)
+    assert bench.states.starts(GROUP, A) == {0: -1}
+    assert bench.shard.shared(GROUP) == {A: (0,)}
+
+
+def test_a_group_that_is_altered_while_it_is_deleted_stays() -> None:
+    bench = Bench(a=1, b=1)
+    read(bench, "a")
+    bench.keeps = True
+    assert bench.delete_group() is None
+    assert bench.alter(b={0: 7}) is None
+    bench.come_back()
+    assert last(bench) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.keeps = False
+    bench.come_back()
+    assert errors(last(bench)) == [0]
+    assert bench.shard.shared(GROUP) == {topic_id("b"): (0,)}
+    assert bench.states.starts(GROUP, A) == {}
+    assert bench.delete_group() is ErrorCode.NONE
+
+
+def left_by_an_earlier_group(bench: Bench, state_epoch: int = 50) -> None:
+    """What came to the share coordinator only after the deletion of a group of the same name."""
+    one = PartitionData(partition=0, state_epoch=state_epoch, start_offset=77)
+    request = InitializeShareGroupStateRequest(
+        group_id=GROUP, topics=[InitializeStateData(topic_id=A, partitions=[one])]
+    )
+    bench.states.asked(AtShareCoordinators(request, InitializeShareGroupStateResponse))
+
+
+def test_what_an_earlier_group_of_that_name_left_behind_stops_nobody() -> None:
+    bench = Bench(a=1)
+    left_by_an_earlier_group(bench)
+    bench.join("m1", "a")
+    bench.advance(4_000)
+    assert bench.settle("m1") == {"m1": {"a": [0]}}
+    assert bench.states.starts(GROUP, A) == {0: -1}
+    bench = Bench(a=1)
+    left_by_an_earlier_group(bench)
+    bench.alter(a={0: 5})
+    bench.advance(4_000)
+    assert errors(last(bench)) == [0]
+    assert bench.states.starts(GROUP, A) == {0: 5}
+
+
+def test_a_coordinator_that_is_behind_clears_nothing_away() -> None:
+    bench = Bench(a=1)
+    bench.keeps = True
+    bench.join("m1", "a")
+    left_by_an_earlier_group(bench)
+    bench.holds = True
+    bench.come_back()
+    assert not bench.errands
+    bench.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert not bench.errands, "nothing is deleted before it is written for the group"
+    assert bench.states.starts(GROUP, A) == {0: 77}
 
 
 @pytest.mark.parametrize(
