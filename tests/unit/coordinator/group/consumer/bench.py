@@ -124,6 +124,8 @@ class Bench:
         for append in self.log:
             for key, value in append.records:
                 self.shard.read(key, value)
+        for _ in self.shard.restoring(self.now_ms):
+            pass
         self.take(self.shard.loaded(self.now_ms))
 
     # -- members ------------------------------------------------------------------------------------------------------
@@ -152,6 +154,11 @@ class Bench:
         token = (member_id, epoch)
         self.replies.pop(token, None)
         caller = CALLER.replace(api_version=version)
+        interval_ms = self.shard.consumer_goes_on(request, caller, self.now_ms)  # as the node does
+        if interval_ms is not None:
+            return ConsumerGroupHeartbeatResponse(
+                member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
+            )
         self.take(
             self.shard.consumer_heartbeat(token, request, caller, lambda topic: topic not in self.hidden, self.now_ms)
         )

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.coordinator.group.share.bench import AT_ONCE, CALLER, GROUP, SESSION_MS, Bench, told, topic_id
 
 from penstock.coordinator.group.settings import GroupSettings, ShareSettings
+from penstock.metadata.records import RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest
@@ -303,3 +304,20 @@ def test_a_member_that_comes_from_another_host_is_shown_there() -> None:
         bench.take(bench.shard.share_heartbeat("again", request, caller, bench.now_ms))
         (member,) = bench.shard.describe_share_group(GROUP).members
         assert (member.client_host, member.client_id) == (caller.client_host, caller.client_id)
+
+
+def test_what_the_next_coordinator_decides_first_counts_when_it_is_committed() -> None:
+    bench = Bench(a=1, b=1)
+    bench.join("m1", "a", "b")
+    bench.settle("m1")
+    bench.image.apply(RemoveTopicRecord(topic_id=topic_id("a")))
+    bench.holds = True
+    bench.restart()
+    assert list(bench.group.state.partitions.initialized) == [topic_id("b")]
+    assert sorted(bench.shard.shared(GROUP)) == [topic_id("a"), topic_id("b")]
+    bench.commit()
+    assert sorted(bench.shard.shared(GROUP)) == [topic_id("b")]
+    bench.holds = False
+    bench.beat("m1", -1)
+    assert bench.delete_group() == ErrorCode.NONE
+    assert dict(bench.shard._table.image.of_kind("share")) == {}
