@@ -358,4 +358,5 @@ def test_all_kinds_states_and_requests_are_in_it() -> None:
 
 
 def _subclasses(cls: type) -> list[Any]:
-    return [one for found in cls.__subclasses__() for one in (found, *_subclasses(found))]
+    found: list[Any] = cls.__subclasses__()
+    return [*found, *(below for one in found for below in _subclasses(one))]
