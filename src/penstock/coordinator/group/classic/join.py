@@ -246,7 +246,8 @@ def _replace_static(
     elif group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         _store_replacement(table, group, member, join, now_ms)
     else:
-        cause = f"{name} came back and changes the group's protocol{join.reason}"
+        changes = " and changes the group's protocol" if group.state is GroupState.STABLE else ""
+        cause = f"{name} came back{changes}{join.reason}"
         rebalance.begin_or_go_on(table, group, cause, now_ms)
 
 
