@@ -8,8 +8,14 @@ from tests.unit.coordinator.group.consumer.both import SETTINGS, Both, synced
 from tests.unit.coordinator.group.consumer.test_classic_members import with_one
 from tests.unit.coordinator.group.consumer.test_downgrade import mixed
 
+from penstock.coordinator.group.settings import MigrationPolicy
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 PATTERN: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "a"}
 
@@ -119,3 +125,26 @@ def test_where_nobody_is_put_out_nothing_is_written() -> None:
     found = leave(bench, MemberIdentity(member_id="x"), MemberIdentity(group_instance_id="y"))
     assert found == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
     assert len(bench.log) == written
+
+
+@pytest.mark.parametrize("policy", list(MigrationPolicy))
+def test_an_empty_group_goes_from_one_protocol_to_the_other_whatever_the_policy(policy: MigrationPolicy) -> None:
+    bench = Both(SETTINGS.replace(consumer=SETTINGS.consumer.replace(migration_policy=policy)), a=1)
+    (one,) = bench.classic({"a": [0]})
+    bench.classic_leave(one)
+    assert (bench.kind, bench.join("m1", "a").error_code, bench.kind) == ("classic", ErrorCode.NONE, "consumer")
+    bench.beat("m1", -1)
+    assert bench.classic_join("", "a").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "it makes way first"
+    bench.newcomer("a")
+    assert bench.kind == "classic"
+
+
+@pytest.mark.parametrize("policy", list(MigrationPolicy))
+def test_offsets_without_a_group_make_room_whatever_the_policy(policy: MigrationPolicy) -> None:
+    bench = Both(SETTINGS.replace(consumer=SETTINGS.consumer.replace(migration_policy=policy)), a=1)
+    topic = OffsetCommitRequestTopic(
+        name="a", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+    )
+    bench.take(bench.shard.commit("c", OffsetCommitRequest(group_id=GROUP, topics=[topic]), 9, bench.now_ms))
+    assert told(bench.join("m1", "a")) == {"a": [0]}
+    assert (bench.kind, bench.shard.offsets(GROUP)["a"][0].offset) == ("consumer", 7)
