@@ -155,14 +155,15 @@ class Bench:
         self.replies.pop(token, None)
         caller = CALLER.replace(api_version=version)
         interval_ms = self.shard.consumer_goes_on(request, caller, self.now_ms)  # as the node does
-        if interval_ms is not None:
-            return ConsumerGroupHeartbeatResponse(
-                member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
-            )
-        self.take(
-            self.shard.consumer_heartbeat(token, request, caller, lambda topic: topic not in self.hidden, self.now_ms)
-        )
+        if interval_ms is None:
+            self.take(self.shard.consumer_heartbeat(token, request, caller, self._may_describe, self.now_ms))
+        else:
+            answer = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
+            self.take([Reply(token, answer.replace(heartbeat_interval_ms=interval_ms))])
         return self.replies.get(token)
+
+    def _may_describe(self, topic: str) -> bool:
+        return topic not in self.hidden
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
         named: dict[str, Any] = {"subscribed_topic_names": list(topics), "rebalance_timeout_ms": REBALANCE_MS}
