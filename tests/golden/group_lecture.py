@@ -4,7 +4,7 @@
     join GROUP CLIENT [member=ID] [key=value …]     keys: instance, version, session, rebalance, type, protocols, reason
     sync GROUP ID generation=N [give=ID:bytes,…] [instance=…] [protocol=…]
     heartbeat GROUP ID generation=N [instance=…]
-    leave GROUP ID … [instance=…] [version=…] [reason=…]
+    leave GROUP ID … [instance=…] [instances=…,…:ID] [version=…] [reason=…]
     commit GROUP [ID] [generation=N] topic:partition=offset[/metadata] …   [version=…] [keep=ms]
     offsets | describe GROUP [version=…] | list | history GROUP
     delete GROUP | forget GROUP topic:partition …
@@ -236,11 +236,12 @@ class GroupLecture:
         group, *members = words.plain
         instance, reason, version = words.text("instance"), words.text("reason"), words.number("version", 5)
         request = LeaveGroupRequest(group_id=group)
+        named = [one.partition(":") for one in (words.text("instances") or "").split(",") if one]
         if version >= 3:
             request.members = [
                 MemberIdentity(member_id=member, group_instance_id=instance, reason=reason)
-                for member in members or [""]
-            ]
+                for member in members or ([] if named else [""])
+            ] + [MemberIdentity(group_instance_id=one, member_id=member) for one, _, member in named]
         else:
             request.member_id = members[0]
         token = ", ".join(name_of(member) for member in members) or "admin"

@@ -2,7 +2,7 @@
 
 `kafka_cases/names` has the names of Kafka's cases, a file for each of its classes. In the table of a class a line that
 is not indented says where: a file below `tests`, with a test, or a row of its table in brackets, or a reason after a
-dash. The names below it are the cases that are held there.
+dash. The names below it are the cases that are held there; in a transcript with `::cases` they are named as well.
 """
 
 import re
@@ -53,6 +53,8 @@ def test_each_row_leads_to_a_test(name: str) -> None:
         assert match is not None or not test, place
         if match is None:
             assert text(path), place
+        elif match[1] == "cases":  # a transcript in whose prose they are named
+            assert [case for case in cases if not re.search(rf"^#.*\b{case}\b", text(path), re.MULTILINE)] == [], place
         elif match[1].startswith("test_"):
             assert f"def {match[1]}(" in text(path), place
             assert match[2] is None or f'"{match[2]}":' in text(path), place

@@ -153,6 +153,8 @@ class World:
             for key, value in append.records:
                 shard.read(key, value)
         self.shard = shard
+        for _ in shard.restoring(self.now_ms):
+            pass
         self.carry_out(shard, shard.loaded(self.now_ms))
         self.told.check(shard, self.now_ms)
 
@@ -282,7 +284,12 @@ class World:
     def _take(self, shard: GroupShard, token: object, request: Any) -> list[Effect]:
         match request:
             case ConsumerGroupHeartbeatRequest():
-                return shard.consumer_heartbeat(token, request, CALLER, lambda _: True, self.now_ms)
+                interval_ms = shard.consumer_goes_on(request, CALLER, self.now_ms)
+                if interval_ms is None:
+                    return shard.consumer_heartbeat(token, request, CALLER, lambda _: True, self.now_ms)
+                name, epoch = request.member_id, request.member_epoch
+                answer = ConsumerGroupHeartbeatResponse(member_id=name, member_epoch=epoch)
+                return [Reply(token, answer.replace(heartbeat_interval_ms=interval_ms))]
             case JoinGroupRequest():
                 return shard.join(token, request, CLASSIC_CALLER, self.now_ms)
             case SyncGroupRequest():

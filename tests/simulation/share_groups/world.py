@@ -128,6 +128,8 @@ class World:
             for key, value in append.records:
                 shard.read(key, value)
         self.shard = shard
+        for _ in shard.restoring(self.now_ms):
+            pass
         self.carry_out(shard, shard.loaded(self.now_ms))
 
     def kill(self) -> None:

@@ -84,6 +84,8 @@ class World(consumers.World):
             for key, value in append.records:
                 shard.read(key, value)
         self.shard = shard
+        for _ in shard.restoring(self.now_ms):
+            pass
         self.carry_out(shard, shard.loaded(self.now_ms))
 
     def _commit(self, append: Append) -> None:

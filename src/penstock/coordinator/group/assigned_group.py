@@ -162,23 +162,21 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
         self, timers: Timers, member_id: str, now_ms: int, timeout_ms: int, expired: Callable[[int], None]
     ) -> None:
         """The member lives: its session ends no sooner."""
-        deadline_ms = now_ms + timeout_ms
-        if self.late:
-            self.late.pop(member_id, None)
+        if self.prolong(member_id, now_ms, timeout_ms):
+            return
+        self.late.pop(member_id, None)
         session = self.sessions.get(member_id)
         if session is None:
             session = self.sessions[member_id] = Session(expired)
         session.heard_ms = now_ms
-        if session.queued_ms is not None and session.queued_ms <= deadline_ms:
-            session.deadline_ms = deadline_ms
-        else:
-            timers.set(session, deadline_ms)
+        timers.set(session, now_ms + timeout_ms)
 
-    def prolong(self, member_id: str, deadline_ms: int) -> bool:
+    def prolong(self, member_id: str, now_ms: int, timeout_ms: int) -> bool:
         """As `touch`, where no timer has to be set for it: so it is with nearly all heartbeats."""
-        session = self.sessions.get(member_id)
+        session, deadline_ms = self.sessions.get(member_id), now_ms + timeout_ms
         if session is None or session.queued_ms is None or session.queued_ms > deadline_ms:
             return False
+        session.heard_ms = now_ms
         session.deadline_ms = deadline_ms
         if self.late:
             self.late.pop(member_id, None)

@@ -132,6 +132,11 @@ def encoded(epoch: GroupEpoch) -> bytes:
     return value
 
 
+def of_instance(instance_id: str) -> str:
+    """Under which the notes have an instance: no id of a member begins so."""
+    return f"\0{instance_id}"
+
+
 def shortened(text: str, most: int = NAME_LENGTH) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from penstock.coordinator.group.group_log import GroupLog, change, shortened
+from penstock.coordinator.group.group_log import GroupLog, change, of_instance, shortened
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import AnyRecord, HistoryRecord, KindRecord
@@ -71,12 +71,15 @@ class Historian:
     def add(self, story: Story) -> None:
         self._stories[story.kind] = story
 
-    def because(self, group_id: str, member_id: str, what: What) -> None:
-        """A member is about to go: the next batch of the group that takes it out is told so."""
+    def because(self, group_id: str, member_id: str, what: What, instance_id: str | None = None) -> None:
+        """A member is about to go: the next batch of the group that takes it out is told so. One with an instance id
+        may be written with another id than it has.
+        """
         notes = self._notes.setdefault(group_id, {})
-        notes[member_id] = what
-        if len(notes) > NOTES:
-            del notes[next(iter(notes))]
+        for name in (member_id,) if instance_id is None else (member_id, of_instance(instance_id)):
+            notes[name] = what
+            if len(notes) > NOTES:
+                del notes[next(iter(notes))]
 
     def forget(self, group_id: str) -> None:
         self._notes.pop(group_id, None)
@@ -130,7 +133,9 @@ class Historian:
 
     def _keep_notes(self, begun: GroupEpoch, log: GroupLog) -> None:
         """Those of this batch, which may fail and be told again; the others were told for good."""
-        told = frozenset(one.member_id for one in begun.changes)
+        told = frozenset(
+            name for one in begun.changes for name in (one.member_id, shortened(of_instance(one.instance_id or "")))
+        )
         notes = {member_id: what for member_id, what in log.notes.items() if shortened(member_id) in told}
         if notes:
             self._notes[log.group_id] = notes

@@ -133,6 +133,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
                 pending.overtake(record)
 
     def restoring(self, now_ms: int) -> Iterator[None]:
+        if self._table.groups:  # they are at work, and what they have decided since is not committed
+            return
         self._table.image.all_is_committed()
         done = 0
         for group_id in self._table.image.group_ids():
@@ -143,10 +145,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
                 yield
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        self._table.image.all_is_committed()
-        for group_id in self._table.image.group_ids():
-            if group_id not in self._table.groups:
-                self._table.restore_group(group_id, now_ms)
+        for _ in self.restoring(now_ms):
+            pass
         self._table.forget_histories(now_ms)
         removal.schedule_expiry(self._table, now_ms)
         return self._table.take_effects()

@@ -29,6 +29,7 @@ from penstock.metadata.records import (
     UnregisterBrokerRecord,
 )
 from penstock.node.coordinators.host import CoordinatorHost, HostContext
+from penstock.node.coordinators.hosted import Hosted
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -66,6 +67,8 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             patience_ms=settings.write_timeout_ms,
         )
         self._past: dict[str, tuple[int, int]] = {}
+        self._missed = set[Hosted[GroupShard]]()
+        """Those that are being read while topics go."""
         self._commits_ms = max(config.leader_handover_timeout_ms - MOVE_MS, 0) if config.handover_commit_first else 0
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
@@ -103,19 +106,31 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         hosted = self.hosted(index)
         if hosted is not None:
             self._past = _sum(self._past, hosted.machine.rebalances())
+            self._missed.discard(hosted)
         super()._resign(index)
+
+    def begins_to_serve(self, hosted: Hosted[GroupShard]) -> None:
+        if hosted in self._missed:
+            self._missed.discard(hosted)
+            self._forget_topics_in(hosted)
 
     def _tell_of_topics(self, topic_ids: Collection[UUID] | None, *, new_topics: bool) -> None:
         for hosted in self.led():
             hosted.machine.topics_changed(topic_ids, new_topics=new_topics)
 
     def _forget_topics(self) -> None:
+        for hosted in self.led():
+            if hosted.is_serving:
+                self._forget_topics_in(hosted)
+            else:
+                self._missed.add(hosted)
+
+    def _forget_topics_in(self, hosted: Hosted[GroupShard]) -> None:
         topics = self.context.image.topics
-        for hosted in self.serving():
-            hosted.put(hosted.machine.forget_shared_topics)
-            for topic in hosted.machine.topics():
-                if topic not in topics:
-                    hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))
+        hosted.put(hosted.machine.forget_shared_topics)
+        for topic in hosted.machine.topics():
+            if topic not in topics:
+                hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))
 
 
 def _sum(one: Rebalances, other: Rebalances) -> dict[str, tuple[int, int]]:

@@ -311,3 +311,8 @@ class CoordinatorHost(Generic[MachineT]):
         else:
             self._loads.pop(hosted, None)
             self._news.set()
+            if hosted.is_serving:
+                self.begins_to_serve(hosted)
+
+    def begins_to_serve(self, hosted: Hosted[MachineT]) -> None:
+        """Its load is over."""

@@ -88,6 +88,7 @@ FIRST_LEVELS = {
     "transaction.version": 2,
     "group.version": 1,
     "eligible.leader.replicas.version": 1,
+    "share.version": 2,
     "streams.version": 1,
 }
 

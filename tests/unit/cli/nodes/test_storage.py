@@ -193,7 +193,7 @@ def test_a_standalone_controller_is_its_first_voter(dynamic: Path) -> None:
     assert identity.directory_id is not None
     directory_id = uuid_to_text(identity.directory_id)
     assert f"Formatting {directory}, first voters: 7@localhost:9093:{directory_id}\n" in result.output
-    _, version, voters, feature, _, _, elr, _, _ = dumped(directory / SNAPSHOT)
+    _, version, voters, feature, _, _, elr, _, _, _ = dumped(directory / SNAPSHOT)
     assert '"name":"eligible.leader.replicas.version","featureLevel":1' in elr
     assert version == 'KRaftVersion {"version":0,"kRaftVersion":1}'
     assert voters == (

@@ -21,6 +21,16 @@ def test_a_heartbeat_begins_it_anew(kind: Any) -> None:
     assert bench.shard.heartbeat_ages_ms("other", bench.now_ms) == {}
 
 
+@pytest.mark.parametrize("kind", [consumer, share, streams], ids=["consumer", "share", "streams"])
+def test_so_does_one_that_changes_nothing(kind: Any) -> None:
+    bench = kind.Bench(words=2)
+    epoch = bench.join("m1", "words").member_epoch
+    for _ in range(3):
+        bench.now_ms += 5_000
+        epoch = bench.beat("m1", epoch).member_epoch
+        assert bench.shard.heartbeat_ages_ms(kind.GROUP, bench.now_ms) == {"m1": 0}
+
+
 def test_in_a_classic_group_all_that_a_member_sends_counts_and_more_time_for_it_does_not() -> None:
     bench = Both(a=2)
     answer = bench.classic_join("", "a", version=3)

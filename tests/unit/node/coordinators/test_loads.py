@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.node.coordinators.test_groups import commit_request, join_request
-from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask, with_topics
+from tests.unit.node.coordinators.test_groups import commit_request, committed, join_request
+from tests.unit.node.group_node import FLIGHTS_ID, OFFSETS_ID, GroupNode, ask, with_topics
 
 from penstock.log.disk import OpenFile
 from penstock.metadata.image import PartitionImage
-from penstock.metadata.records import PartitionChangeRecord
+from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.api.broker.join_group import join_group
 from penstock.node.api.broker.offset_commit import offset_commit
 from penstock.node.api.broker.offset_fetch import offset_fetch
@@ -62,6 +62,17 @@ async def test_commits_and_fetches_wait_until_the_coordinator_has_taken_over(tmp
     (topic,) = group.topics
     assert (group.error_code, topic.partitions[0].committed_offset) == (ErrorCode.NONE, 41)
     assert node.groups.load_time.count, "of each partition"
+    await node.stop()
+
+
+async def test_offsets_in_a_topic_that_goes_meanwhile_go_too(tmp_path: Path) -> None:
+    node = await taking_over(tmp_path)
+    node.tell(RemoveTopicRecord(topic_id=FLIGHTS_ID))
+    follower_falls_out(node)
+    async with asyncio.timeout(10):
+        while node.groups.is_loading:
+            await asyncio.sleep(0)
+        assert await committed(node) == {}
     await node.stop()
 
 

@@ -91,13 +91,14 @@ def check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
 
 
 def _check_first(table: GroupTable, join: Join, now_ms: int) -> ErrorCode:
-    if join.request.member_id:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    is_complete = bool(join.request.protocol_type) and bool(join.protocols)
     other = table.groups.get(join.request.group_id)  # of another kind
     if other is not None and other.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if not is_complete or not (other is None or other.may_expire):
+    if other is not None and not other.may_expire:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if join.request.member_id:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not join.request.protocol_type or not join.protocols:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if other is not None and table.image.group(other.kind, other.group_id) is not None:
         table.make_way(other, now_ms)
@@ -245,7 +246,8 @@ def _replace_static(
     elif group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         _store_replacement(table, group, member, join, now_ms)
     else:
-        cause = f"{name} came back and changes the group's protocol{join.reason}"
+        changes = " and changes the group's protocol" if group.state is GroupState.STABLE else ""
+        cause = f"{name} came back{changes}{join.reason}"
         rebalance.begin_or_go_on(table, group, cause, now_ms)
 
 

@@ -13,7 +13,16 @@ from typing import Final
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Member
 from penstock.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from penstock.coordinator.group.group_log import RECKONED, GroupLog, Moves, Place, change, put_moves, slowest
+from penstock.coordinator.group.group_log import (
+    RECKONED,
+    GroupLog,
+    Moves,
+    Place,
+    change,
+    of_instance,
+    put_moves,
+    slowest,
+)
 from penstock.coordinator.group.historian import Story, Written
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadata
@@ -156,7 +165,7 @@ def _who(log: GroupLog, before: GroupMetadataValue, value: GroupMetadataValue) -
         if one.group_instance_id in instances and one.member_id not in known
     }
     found = [
-        change(log.notes.get(name, What.GONE), name, instance)
+        change(_why(log, name, instance), name, instance)
         for name, instance in known.items()
         if name not in now and name not in replaced
     ]
@@ -171,6 +180,14 @@ def _who(log: GroupLog, before: GroupMetadataValue, value: GroupMetadataValue) -
         for old, new in stayed[:COMPARED]
         if bytes(old.subscription) != bytes(new.subscription) and not (is_consumer and _read_same(old, new))
     ]
+
+
+def _why(log: GroupLog, name: str, instance: str | None) -> What:
+    """One with an instance may have had another id when it went, and that was not written."""
+    found = log.notes.get(name)
+    if found is None and instance is not None:
+        found = log.notes.get(of_instance(instance))
+    return What.GONE if found is None else found
 
 
 def _read_same(old: MemberMetadata, new: MemberMetadata) -> bool:

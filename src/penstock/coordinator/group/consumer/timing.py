@@ -35,7 +35,7 @@ def touch(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: in
 
 
 def prolong(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> bool:
-    return group.prolong(member_id, now_ms + patience_ms(_session_timeout_ms(house, group, member_id)))
+    return group.prolong(member_id, now_ms, patience_ms(_session_timeout_ms(house, group, member_id)))
 
 
 def _session_timeout_ms(house: ConsumerTable, group: ConsumerGroup, member_id: str) -> int:

@@ -124,6 +124,8 @@ class Bench:
         for append in self.log:
             for key, value in append.records:
                 self.shard.read(key, value)
+        for _ in self.shard.restoring(self.now_ms):
+            pass
         self.take(self.shard.loaded(self.now_ms))
 
     # -- members ------------------------------------------------------------------------------------------------------
@@ -152,10 +154,16 @@ class Bench:
         token = (member_id, epoch)
         self.replies.pop(token, None)
         caller = CALLER.replace(api_version=version)
-        self.take(
-            self.shard.consumer_heartbeat(token, request, caller, lambda topic: topic not in self.hidden, self.now_ms)
-        )
+        interval_ms = self.shard.consumer_goes_on(request, caller, self.now_ms)  # as the node does
+        if interval_ms is None:
+            self.take(self.shard.consumer_heartbeat(token, request, caller, self._may_describe, self.now_ms))
+        else:
+            answer = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
+            self.take([Reply(token, answer.replace(heartbeat_interval_ms=interval_ms))])
         return self.replies.get(token)
+
+    def _may_describe(self, topic: str) -> bool:
+        return topic not in self.hidden
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
         named: dict[str, Any] = {"subscribed_topic_names": list(topics), "rebalance_timeout_ms": REBALANCE_MS}

@@ -130,6 +130,8 @@ class Bench:
         for append in self.log:
             for key, value in append.records:
                 self.shard.read(key, value)
+        for _ in self.shard.restoring(self.now_ms):
+            pass
         self.take(self.shard.loaded(self.now_ms))
 
     # -- members ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import pytest
 from tests.unit.coordinator.group.share.bench import AT_ONCE, CALLER, GROUP, SESSION_MS, Bench, told, topic_id
 
 from penstock.coordinator.group.settings import GroupSettings, ShareSettings
+from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
+from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest
@@ -61,6 +63,12 @@ def test_partitions_that_come_later_begin_at_0_and_are_given_out() -> None:
     bench.grow("a", 2)
     assert bench.settle("m1") == {"m1": {"a": [0, 1, 2]}}
     assert bench.states.starts(GROUP, topic_id("a")) == {0: -1, 1: 0, 2: 0}
+    bench.grow("a", 1)
+    bench.grow("b", 1)
+    bench.beat("m1", bench.group.state.current("m1").epoch, subscribed_topic_names=["a", "b"])
+    assert bench.settle("m1") == {"m1": {"a": [0, 1, 2, 3], "b": [0]}}
+    assert bench.states.starts(GROUP, topic_id("a"))[3] == 0
+    assert bench.states.starts(GROUP, topic_id("b")) == {0: -1}, "a new topic begins where the strategy says"
 
 
 def test_a_topic_that_comes_later_is_given_out_and_one_that_goes_is_forgotten() -> None:
@@ -281,10 +289,28 @@ def test_what_is_told_of_a_group() -> None:
     assert bench.shard.describe_share_group("none").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_the_group_keeps_its_own_times() -> None:
+def configure(bench: Bench, **settings: int) -> None:
+    for key, value in settings.items():
+        name = f"share.{key.replace('_', '.')}"
+        record = ConfigRecord(resource_type=ResourceType.GROUP, resource_name=GROUP, name=name, value=str(value))
+        bench.image.apply(record)
+
+
+def test_the_group_keeps_its_own_times_within_those_of_the_broker() -> None:
     assert ShareSettings().heartbeat_interval.default == 5_000
     bench = Bench(a=1)
     assert bench.join("m1", "a").heartbeat_interval_ms == 5_000
+    configure(bench, heartbeat_interval_ms=7_000, session_timeout_ms=50_000)
+    assert bench.join("m1", "a").heartbeat_interval_ms == 7_000
+    bench.advance(SESSION_MS + 1)
+    assert list(bench.group.state.members) == ["m1"]
+    bench.advance(50_000 - SESSION_MS)
+    assert list(bench.group.state.members) == []
+    configure(bench, heartbeat_interval_ms=1, session_timeout_ms=1)
+    limits = ShareSettings()
+    assert bench.join("m1", "a").heartbeat_interval_ms == limits.heartbeat_interval.least
+    bench.advance(limits.session_timeout.least - 1)
+    assert list(bench.group.state.members) == ["m1"]
 
 
 def test_a_refusal_says_why() -> None:
@@ -303,3 +329,20 @@ def test_a_member_that_comes_from_another_host_is_shown_there() -> None:
         bench.take(bench.shard.share_heartbeat("again", request, caller, bench.now_ms))
         (member,) = bench.shard.describe_share_group(GROUP).members
         assert (member.client_host, member.client_id) == (caller.client_host, caller.client_id)
+
+
+def test_what_the_next_coordinator_decides_first_counts_when_it_is_committed() -> None:
+    bench = Bench(a=1, b=1)
+    bench.join("m1", "a", "b")
+    bench.settle("m1")
+    bench.image.apply(RemoveTopicRecord(topic_id=topic_id("a")))
+    bench.holds = True
+    bench.restart()
+    assert list(bench.group.state.partitions.initialized) == [topic_id("b")]
+    assert sorted(bench.shard.shared(GROUP)) == [topic_id("a"), topic_id("b")]
+    bench.commit()
+    assert sorted(bench.shard.shared(GROUP)) == [topic_id("b")]
+    bench.holds = False
+    bench.beat("m1", -1)
+    assert bench.delete_group() == ErrorCode.NONE
+    assert dict(bench.shard._table.image.of_kind("share")) == {}
