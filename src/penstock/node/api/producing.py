@@ -140,7 +140,17 @@ class Uncommitted:
     replicas may have it before that is done.
     """
 
-    __slots__ = ("_answers", "_index", "_is_lost", "_last_offset", "_partition", "_place", "_request", "_topic", "_wait")
+    __slots__ = (
+        "_answers",
+        "_index",
+        "_is_lost",
+        "_last_offset",
+        "_partition",
+        "_place",
+        "_request",
+        "_topic",
+        "_wait",
+    )
 
     def __init__(
         self, partition: Partition, topic: str | UUID, index: int, last_offset: int, answers: list[bytes], place: int
