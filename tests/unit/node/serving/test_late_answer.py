@@ -20,7 +20,6 @@ from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroups
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
 
-
 HOUR_NS = 3_600_000_000_000
 
 
