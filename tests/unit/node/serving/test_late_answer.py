@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.node.served_node import Serving, serving
 
+from penstock.node.serving.connection import Connection
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler, RequestContext, load_handlers
 from penstock.node.serving.late_answer import LateAnswer
@@ -188,7 +189,7 @@ async def test_a_frame_that_stood_behind_another_request_took_no_time_before_its
         client.send(HeartbeatRequest(), 4)
         await late.asked(node, 1)
         client.send(ListGroupsRequest(states_filter=["n" * SHARED_BYTES]), 5)
-        (held,) = [one for one in node.connections.active if one._waiting]
+        (held,) = [one for one in node.connections.active if isinstance(one, Connection) and one._waiting]
         while held._frame is None or held._filled < held._frame_size:
             assert await (await node.connect()).lives()
         now_ns[0] = HOUR_NS

@@ -89,7 +89,7 @@ async def test_one_that_does_not_wait_gets_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("said", [{"share_session_epoch": -1}, {"max_records": 0}, {"max_bytes": 0}])
 @pytest.mark.parametrize("has_records", [False, True])
 async def test_who_ends_the_session_or_asks_for_nothing_gets_that_at_once(
-    tmp_path: Path, said: dict[str, int], has_records: bool
+    tmp_path: Path, said: dict[str, Any], has_records: bool
 ) -> None:
     async with sharing_node(tmp_path) as (node, _):
         node.commit(EARLIEST)
