@@ -167,6 +167,10 @@ async def redrive(session: BrokerSession, admin: Admin, groups: Sequence[str], *
             work = Redrive(group_id, letters, Sources(sources), producer, counts)
             await work.run(topic)
         rows += [(group_id, topic, *at, count.records, count.gone) for at, count in sorted(work.counts.items())]
+    show(rows, execute=execute, as_json=as_json)
+
+
+def show(rows: Sequence[Row], *, execute: bool, as_json: bool) -> None:
     names = ["GROUP", "DEAD-LETTERS", "TOPIC", "PARTITION", "RECORDS", "GONE"]
     print_rows(names, rows, as_json=as_json, empty="no dead letter that was not sent back before")
     if rows and not execute:

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from penstock.node.links.hand_over import HoldsBack
 
 Answers = list[tuple[str | UUID, list[bytes]]]
-Pending = tuple[Partition, str | UUID, int, int, list[bytes], int]
-"""A partition, its topic as it was asked for, its index, the last offset that was appended to it, and where its answer
-stands: the list, the place."""
 How = tuple[int, int, str | None, int]
 """The acks and the time-out of a request, in ms, the transactional id that it names, and its version."""
 
@@ -88,24 +85,33 @@ class Replicating(LateAnswer[list[bytes]]):
     __slots__ = ("_answers", "_timer", "_uncommitted", "refusals")
 
     def __init__(
-        self, refusals: Refusals, timeout_ms: int, answers: Answers, pending: Sequence[Pending | Held]
+        self, refusals: Refusals, timeout_ms: int, answers: Answers, pending: Sequence[Uncommitted | Held]
     ) -> None:
+        """`is_over` where nothing is left to wait for: `response` is the answer then."""
         super().__init__()
         self.refusals = refusals
         self._answers = answers
         self._timer = asyncio.get_running_loop().call_later(max(0, timeout_ms) / 1000, self._time_out)
         self._uncommitted: dict[Uncommitted | Held, None] = {}
         for one in pending:
-            self._uncommitted[one.begin(self) if isinstance(one, Held) else Uncommitted(self, *one)] = None
+            if one.begin(self):
+                self._uncommitted[one] = None
+        if self.is_over:
+            self._timer.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._uncommitted
 
     def goes_on(self, one: Held, as_one: Uncommitted) -> None:
         """What was held is appended, and waits for the other replicas."""
         del self._uncommitted[one]
+        as_one.begin(self)
         self._uncommitted[as_one] = None
 
     def answered(self, one: Uncommitted | Held) -> None:
         del self._uncommitted[one]
-        if not self._uncommitted:
+        if self.is_over:
             self._finish()
 
     def _time_out(self) -> None:
@@ -115,7 +121,10 @@ class Replicating(LateAnswer[list[bytes]]):
 
     def _finish(self) -> None:
         self.call_off()
-        self.tell([self.refusals.response(self._answers)])
+        self.tell(self.response())
+
+    def response(self) -> list[bytes]:
+        return [self.refusals.response(self._answers)]
 
     def call_off(self) -> None:
         self._timer.cancel()
@@ -125,41 +134,62 @@ class Replicating(LateAnswer[list[bytes]]):
 
 
 class Uncommitted:
-    """What a request appended to one partition, until every in-sync replica has it."""
+    """What a request appended to one partition, until every in-sync replica has it.
 
-    __slots__ = ("_answers", "_index", "_last_offset", "_partition", "_place", "_request", "_topic", "_wait")
+    It waits from the append on: the request goes on with other partitions in later turns of the event loop, and
+    replicas may have it before that is done.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_index",
+        "_is_lost",
+        "_last_offset",
+        "_partition",
+        "_place",
+        "_request",
+        "_topic",
+        "_wait",
+    )
 
     def __init__(
-        self,
-        request: Replicating,
-        partition: Partition,
-        topic: str | UUID,
-        index: int,
-        last_offset: int,
-        answers: list[bytes],
-        place: int,
+        self, partition: Partition, topic: str | UUID, index: int, last_offset: int, answers: list[bytes], place: int
     ) -> None:
-        self._request = request
+        """Its answer stands at `place` in `answers`."""
+        self._request: Replicating | None = None
         self._partition = partition
         self._topic = topic
         self._index = index
         self._last_offset = last_offset
         self._answers = answers
         self._place = place
+        self._is_lost = False
         self._wait: Wait | None = partition.committed.waits.add(last_offset + 1, self)
 
     def __call__(self) -> None:
         """The wait is over."""
         self._wait = None  # it refers to this object
         leader = self._partition.leader
-        if leader is None:
-            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif leader.high_watermark <= self._last_offset:  # this node goes on leading in a new epoch
+        if leader is not None and leader.high_watermark <= self._last_offset:  # it goes on leading in a new epoch
             self._wait = self._partition.committed.waits.add(self._last_offset + 1, self)
             return
-        self._request.answered(self)
+        self._is_lost = leader is None
+        if self._request is not None:
+            self._refuse_if_lost()
+            self._request.answered(self)
+
+    def begin(self, request: Replicating) -> bool:
+        """Whether the request has to wait for it: it hears of the end."""
+        self._request = request
+        self._refuse_if_lost()
+        return self._wait is not None
+
+    def _refuse_if_lost(self) -> None:
+        if self._is_lost:
+            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def refuse(self, code: ErrorCode) -> None:
+        assert self._request is not None
         refusals = self._request.refusals
         self._answers[self._place] = refusals.encode(self._topic, self._index, KafkaError(code))
 
@@ -214,10 +244,11 @@ class Held:
     def size(self) -> int:
         return len(self.records)
 
-    def begin(self, request: Replicating) -> Held:
+    def begin(self, request: Replicating) -> bool:
+        """As `Uncommitted.begin`."""
         self._request = request
         self._hand_over.hold(self)
-        return self
+        return True
 
     def appended(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
         """The new leader appended it; clients find that leader by this answer, if they can."""
@@ -248,7 +279,7 @@ class Held:
         waits = self.acks == ALL_REPLICAS or (self.acks and not partition.owns_log)
         if waits and partition.committed.high_watermark <= last_offset:
             where = self._topic, self._index, last_offset, self._answers, self._place
-            request.goes_on(self, Uncommitted(request, partition, *where))
+            request.goes_on(self, Uncommitted(partition, *where))
         else:
             request.answered(self)
 

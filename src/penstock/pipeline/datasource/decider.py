@@ -122,6 +122,7 @@ class Decider:
 
     def forget(self) -> None:
         """What was decided last is carried out, and nobody will ask for it."""
+        _decided.pop(self._place, None)
         DecisionsTopic(self._cluster, self._topic_name, self._query).forget()
 
     def give_up(self, batch: int, prepared: Collection[TransactionName]) -> None:

@@ -58,11 +58,16 @@ def tidy_up_later(folder: str) -> None:
     os.setsid()
     for descriptor in (leaves, 0, 1, 2):  # whoever reads waits for their end
         os.close(descriptor)
+    wait_until_gone(group)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def wait_until_gone(group: int) -> None:
+    """Or for `GONE_WITHIN_S`."""
     deadline_s = time.monotonic() + GONE_WITHIN_S
     while _is_there(group) and time.monotonic() < deadline_s:
         time.sleep(LOOK_EVERY_S)
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)
 
 
 def _is_there(group: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.groups.redrive import Letter, Sources, letter_of
+from penstock.cli.groups.redrive import Letter, Sources, letter_of, show
 from penstock.client.values import ConsumedRecord, TopicPartition
 
 WHERE = TopicPartition("orders", 3)
@@ -66,3 +66,11 @@ class Log:
 async def test_a_record_is_read_from_its_topic_if_that_has_it(offset: int, value: bytes | None) -> None:
     found = await Sources(Log()).find(WHERE, offset)  # type: ignore[arg-type]
     assert (None if found is None else found.value) == value
+
+
+@pytest.mark.parametrize(("letters", "execute", "says_so"), [(1, False, True), (1, True, False), (0, False, False)])
+def test_that_nothing_was_sent_is_said_where_there_is_something(
+    capsys: pytest.CaptureFixture[str], letters: int, execute: bool, says_so: bool
+) -> None:
+    show([("g", "dlq.orders", *WHERE, 3, 0)] * letters, execute=execute, as_json=False)
+    assert ("nothing was sent: --execute does it" in capsys.readouterr().err) is says_so

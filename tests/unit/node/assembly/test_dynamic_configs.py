@@ -1,10 +1,14 @@
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
-from penstock.node.assembly.dynamic_configs import DynamicConfigs
+from penstock.node.assembly.dynamic_configs import AddedListeners, DynamicConfigs
 
 
 class Node:
@@ -57,3 +61,19 @@ def test_a_value_that_is_not_understood_is_logged_and_left(caplog: pytest.LogCap
     assert node.config.value("message.max.bytes") == 1048588
     assert node.changes == 0
     assert "message.max.bytes: 'many' is not allowed" in caplog.text
+
+
+@pytest.mark.parametrize("error", [OSError(98, "it is taken"), OSError("it is taken")])
+async def test_why_a_listener_cannot_be_had_is_logged(caplog: pytest.LogCaptureFixture, error: OSError) -> None:
+    def bind(*_: object, **__: object) -> None:
+        raise error
+
+    node = Node()
+    node.commit("1", "listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT")
+    node.commit("1", "listeners", f"{node.config.text('listeners')},EXTRA://127.0.0.1:9")
+    added = AddedListeners(node.config, cast("Any", SimpleNamespace(bind=bind)), cast("Any", None))
+    added.follow()
+    while not caplog.text:
+        await asyncio.sleep(0)
+    await added.stop()
+    assert "cannot listen on EXTRA://127.0.0.1:9 (it is taken)" in caplog.text

@@ -1,9 +1,11 @@
 """What a node's configuration makes of its part in the quorum."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.node.assembly.quorum_start import controller_settings
+from penstock.node.assembly.quorum_start import QuorumParts, controller_settings
 from penstock.node.quorum.settings import raft_settings
 
 
@@ -24,3 +26,12 @@ def test_leaders_of_the_quorum_hold_leases_where_brokers_refuse_without_one(word
 )
 def test_leaders_are_balanced_unless_one_of_two_keys_says_no(keys: dict[str, str], interval_ms: int | None) -> None:
     assert controller_settings(BrokerConfig.embedded(keys)).leader_balance.interval_ms == interval_ms
+
+
+def test_log_ins_are_read_again_where_there_are_any() -> None:
+    parts, times = QuorumParts.__new__(QuorumParts), []
+    parts.reload_sasl()
+    assert "sasl" not in vars(parts), "nobody logs in so far"
+    vars(parts)["sasl"] = SimpleNamespace(reload=lambda: times.append(1))
+    parts.reload_sasl()
+    assert len(times) == 1

@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 from tests.unit.node.served_node import Serving, serving
 
+from penstock.node.serving.connection import Connection
+from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler, RequestContext, load_handlers
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import Outgoing
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
+
+HOUR_NS = 3_600_000_000_000
 
 
 class Late(LateAnswer[list[bytes]]):
@@ -173,3 +178,22 @@ async def test_a_late_answer_can_be_awaited_before_it_is_told_and_afterwards() -
     assert await waiting == await late == [b"answer"]
     with pytest.raises(ZeroDivisionError):
         await failed
+
+
+async def test_a_frame_that_stood_behind_another_request_took_no_time_before_its_turn() -> None:
+    late = LateHandler()
+    groups = Handler(ApiKey.LIST_GROUPS, 0, 5, lambda *_: ListGroupsResponse(), NOTHING)
+    async with serving(late.handler, groups) as node:
+        client, now_ns = await node.connect(), [0]
+        node.connections.dispatcher.clock_ns = lambda: now_ns[0]
+        client.send(HeartbeatRequest(), 4)
+        await late.asked(node, 1)
+        client.send(ListGroupsRequest(states_filter=["n" * SHARED_BYTES]), 5)
+        (held,) = [one for one in node.connections.active if isinstance(one, Connection) and one._waiting]
+        while held._frame is None or held._filled < held._frame_size:
+            assert await (await node.connect()).lives()
+        now_ns[0] = HOUR_NS
+        late.waiting[0].tell([struct.pack(">ii", 4, 1)])
+        await client.receive_frame()
+        await client.receive(ApiKey.LIST_GROUPS, 5)
+        assert node.connections.dispatcher.counts.api(ApiKey.LIST_GROUPS, 0).total_ns == 0

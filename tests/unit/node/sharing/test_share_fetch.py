@@ -27,6 +27,7 @@ from tests.unit.node.sharing.stand_in import sharing_node
 
 from penstock.log.validation import COORDINATOR
 from penstock.metadata.features import SHARE_VERSION
+from penstock.metadata.records import PartitionChangeRecord
 from penstock.node.api.share_groups.share_fetch import share_fetch as handler
 from penstock.node.serving.access import READ_TOPIC, Authorizer, Right
 from penstock.node.serving.dispatch import Dispatcher
@@ -83,6 +84,34 @@ async def test_one_that_does_not_wait_gets_nothing(tmp_path: Path) -> None:
         assert first is not None, "a partition that is new in the session is named"
         assert first.acquired_records == []
         assert await ann.fetch(max_wait_ms=0) is None
+
+
+@pytest.mark.parametrize("said", [{"share_session_epoch": -1}, {"max_records": 0}, {"max_bytes": 0}])
+@pytest.mark.parametrize("has_records", [False, True])
+async def test_who_ends_the_session_or_asks_for_nothing_gets_that_at_once(
+    tmp_path: Path, said: dict[str, Any], has_records: bool
+) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        node.commit(EARLIEST)
+        ann = Member(node)
+        await ann.fetch(max_wait_ms=0)
+        if has_records:
+            node.produce(b"a")
+        request = ann.fetch_request(**said)
+        parts = node.dispatch(request, 2)
+        assert isinstance(parts, list), "it does not wait"
+        answer = node.decode(request, 2, parts)
+        assert isinstance(answer, share_fetch.ShareFetchResponse)
+        assert not [one for topic in answer.responses for one in topic.partitions if one.acquired_records]
+
+
+async def test_who_ends_the_session_hears_nothing_of_what_was_not_asked_about(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        await ann.fetch(max_wait_ms=0)
+        node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=2))
+        answer = await ann.ask(ann.fetch_request(share_session_epoch=-1, topics=[]))
+        assert answer.responses == []
 
 
 async def test_a_lock_that_runs_out_wakes_who_waits(tmp_path: Path) -> None:

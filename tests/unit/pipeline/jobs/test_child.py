@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -204,3 +205,22 @@ async def test_it_ends_with_who_has_started_it(tmp_path: Path) -> None:
     process.stdout.close()
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
+
+
+@pytest.mark.parametrize(("looks", "waits_s"), [(1, 0), (4, 0.3), (10**6, guardian.GONE_WITHIN_S)])
+def test_whether_a_group_is_gone_is_looked_at_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, looks: int, waits_s: float
+) -> None:
+    now_s, seen = [0.0], []
+
+    def look(group: int) -> bool:
+        seen.append(group)
+        return len(seen) < min(looks, 1_000)
+
+    def sleep(by_s: float) -> None:
+        now_s[0] += by_s
+
+    monkeypatch.setattr(guardian, "_is_there", look)
+    monkeypatch.setattr(guardian, "time", SimpleNamespace(monotonic=lambda: now_s[0], sleep=sleep))
+    guardian.wait_until_gone(7)
+    assert waits_s <= round(now_s[0], 6) <= waits_s + guardian.LOOK_EVERY_S

@@ -19,7 +19,7 @@ from uuid import UUID
 from penstock.log.producer_state import UnverifiedError
 from penstock.log.record_checks import UnlookedError
 from penstock.log.validation import LOOKED_AT, PATIENT, AppendOrigin
-from penstock.node.api.producing import Answers, Held, How, Pending, Refusals, Replicating, Unverified
+from penstock.node.api.producing import Answers, Held, How, Refusals, Replicating, Uncommitted, Unverified
 from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALLOW_ALL, WRITE_TOPIC, WRITE_TRANSACTION
@@ -126,7 +126,7 @@ class _Request:
         self._context = context
         self._refusal = _refusal(context, self._transactional_id) if is_transactional else None
         self._answers: Answers = []
-        self._pending: list[Pending | Held] = []
+        self._pending: list[Uncommitted | Held] = []
         self._refusals: Refusals | None = None
         self._failure: str | None = None
         self.unlooked: list[tuple[str | UUID, int, Callable[[], memoryview], list[bytes]]] = []
@@ -173,7 +173,7 @@ class _Request:
                 if (acks == ALL_REPLICAS or (acks and not partition.owns_log)) and (
                     partition.committed.high_watermark <= last_offset
                 ):
-                    pending.append((partition, topic, index, last_offset, done, len(done)))
+                    pending.append(Uncommitted(partition, topic, index, last_offset, done, len(done)))
                 done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
 
     def rest(self) -> Steps[list[bytes] | None]:
@@ -218,7 +218,8 @@ class _Request:
             _let_go(self.refusals, self._timeout_ms, self._pending, self._failure)
             return None
         if self._pending:
-            return Replicating(self.refusals, self._timeout_ms, self._answers, self._pending)
+            waiting = Replicating(self.refusals, self._timeout_ms, self._answers, self._pending)
+            return waiting.response() if waiting.is_over else waiting
         return [self.encoded()]
 
     @property
@@ -278,7 +279,7 @@ def _no_batch() -> NoReturn:
     raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request without a record batch")
 
 
-def _let_go(refusals: Refusals, timeout_ms: int, held: Sequence[Pending | Held], failure: str | None) -> None:
+def _let_go(refusals: Refusals, timeout_ms: int, held: Sequence[Uncommitted | Held], failure: str | None) -> None:
     """No client waits for a request with acks=0; an error closes the connection."""
     if held:
         Replicating(refusals, timeout_ms, [], held)

@@ -174,8 +174,7 @@ class _Asked:
     def _fetch(self) -> ShareFetch | None:
         """What is to be fetched; None if that is nothing."""
         request, context = self._request, self._context
-        is_renewal = context.api_version >= RENEWALS_SINCE and request.is_renew_ack
-        if self._is_final or is_renewal or request.max_records <= 0 or request.max_bytes <= 0:
+        if self._is_final or request.max_records <= 0 or request.max_bytes <= 0:
             return None
         most = min(request.max_bytes, self._broker.config.fetch_max_bytes)
         if context.charge is not None:

@@ -165,6 +165,23 @@ def test_there_and_back_before_anything_is_committed() -> None:
     assert bench.kind == "classic"
 
 
+def test_targets_that_are_left_to_be_written_are_not() -> None:
+    bench, _, _ = mixed()
+    consumer = SETTINGS.consumer.replace(assigned_at_once=0)
+    bench.settings = SETTINGS.replace(members_at_once=1, consumer=consumer)
+    bench.restart()
+    bench.join("m2", "a")
+    bench.come_back()
+    group = bench.group
+    bench.beat("m2", -1)
+    assert group.assigning is not None, "more of them are to be written"
+    bench.beat("m1", -1)
+    assert group.is_dead
+    written = len(bench.log)
+    bench.advance(10)
+    assert len(bench.log) == written
+
+
 def test_its_offsets_stay_and_no_timer_of_the_consumer_group_fires() -> None:
     bench, _, _ = mixed()
     group = bench.group

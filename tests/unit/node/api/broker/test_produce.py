@@ -21,6 +21,7 @@ from penstock.metadata.records import (
 )
 from penstock.node.api import producing
 from penstock.node.api.broker import produce
+from penstock.node.serving import slices
 from penstock.node.serving.dispatch import Waiting
 from penstock.node.serving.handler import CloseConnection
 from penstock.protocol.errors import ErrorCode
@@ -286,6 +287,33 @@ async def test_acks_all_waits_on_where_the_leader_goes_on_in_a_new_epoch(node: N
     assert node.partition("copied").leader_epoch == 1
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
     assert await result(node, request, found) == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "code"),
+    [
+        (None, ErrorCode.NONE),
+        (PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, leader=NODE_ID), ErrorCode.NONE),
+        (PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, leader=2), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+    ids=["nothing else", "a new epoch", "another leader"],
+)
+async def test_acks_all_hears_of_what_happens_between_the_append_and_the_rest_of_the_request(
+    node: Node, monkeypatch: pytest.MonkeyPatch, meanwhile: PartitionChangeRecord | None, code: ErrorCode
+) -> None:
+    monkeypatch.setattr(produce, "POOLED_FRAME_BYTES", 0)  # a large request is appended in steps
+    monkeypatch.setattr(produce, "PARTITIONS_A_STEP", 1)
+    monkeypatch.setattr(slices, "SLICE_S", -1)  # of which each has a turn of its own
+    request, found = waiting(node, timeout_ms=1_000)
+    answered = asyncio.ensure_future(result(node, request, found))
+    partition = node.partition("copied")
+    while partition.log.log_end_offset == 0:
+        await asyncio.sleep(0)
+    if meanwhile is not None:
+        node.commit(meanwhile)
+    partition.on_fetched(2, 1, 9, 0)
+    assert (await answered)[0] is code
+    assert not partition.committed.waits
 
 
 async def test_who_goes_away_is_not_waited_for(node: Node) -> None:
