@@ -21,7 +21,7 @@ from penstock.client.errors import (
     WrongNodeError,
     reason,
 )
-from penstock.client.frames import FrameReader
+from penstock.client.frames import FrameReader, staying
 from penstock.client.names import hosts_of
 from penstock.client.settings import ClientSettings
 from penstock.protocol.address import Address
@@ -30,7 +30,7 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from penstock.protocol.requests.api import UNSERVED, AnyApiKey, Api, ApiKey, api_of
 from penstock.protocol.requests.framing import Traffic, api_of_request, decode_response, encode_request
 from penstock.protocol.requests.own_apis import OWN_SOFTWARE
-from penstock.protocol.schema import Message
+from penstock.protocol.schema import Message, has_slices
 from penstock.protocol.value import Value
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class _Expected(Value):
 
     def take(self, frame: memoryview) -> None:
         version = self._version_of(frame)
-        correlation_id, message = decode_response(self.api.key, version, frame, self.answer)
+        lasting = staying(frame) if has_slices(self.answer) else frame  # more may come before the caller looks at it
+        correlation_id, message = decode_response(self.api.key, version, lasting, self.answer)
         _check_correlation(correlation_id, self.correlation_id)
         if not self.future.done():
             self.future.set_result(message)

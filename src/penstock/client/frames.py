@@ -13,7 +13,12 @@ SMALL_BYTES = 16 * 1024
 KEPT_BYTES = 4 << 20
 """Room for a larger frame is given back when the next one is smaller,"""
 LENT_BYTES = 64 << 20
-"""and for one larger than this, which is more than a fetch asks for, as soon as the frame was given out."""
+"""and for one larger than this, which is more than a fetch asks for, as soon as the frame was given out: it stays."""
+
+
+def staying(frame: memoryview) -> memoryview:
+    """The frame, or a copy of it if its bytes are written over by what comes next: those that stay are read-only."""
+    return frame if frame.readonly else memoryview(bytes(frame))
 
 
 class FrameReader:
@@ -50,7 +55,10 @@ class FrameReader:
         return self._buffer[self._end :]
 
     def received(self, count: int) -> list[memoryview]:
-        """So many bytes came into the room; the frames that are whole now, oldest first, until `room` is called."""
+        """So many bytes came into the room; the frames that are whole now, oldest first, until `room` is called.
+
+        Those that are read-only stay for as long as somebody has them.
+        """
         self._end += count
         frames: list[memoryview] = []
         while (needed := self._needed()) <= self._end - self._begin:
@@ -59,6 +67,7 @@ class FrameReader:
         if self._begin == self._end and len(self._buffer) > LENT_BYTES:
             self._buffer = memoryview(bytearray(SMALL_BYTES))
             self._begin = self._end = 0
+            frames = [frame.toreadonly() for frame in frames]
         return frames
 
     def _needed(self) -> int:

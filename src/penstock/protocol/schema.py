@@ -192,6 +192,13 @@ class Message(metaclass=MessageMeta):
         return parse_versions(cls.__versions__)
 
 
+@cache
+def has_slices(message: type[Message]) -> bool:
+    """Whether it, or a structure in it, has bytes that stay in the buffer that was read."""
+    kinds = [item.kind for item in message.__fields__.values()]
+    return any(kind == "slice" if isinstance(kind, str) else has_slices(kind) for kind in kinds)
+
+
 _UNSET: Final = object()
 
 

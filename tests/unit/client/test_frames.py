@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.errors import ProtocolViolationError
-from penstock.client.frames import KEPT_BYTES, SMALL_BYTES, FrameReader
+from penstock.client.frames import KEPT_BYTES, SMALL_BYTES, FrameReader, staying
 
 
 def fed(reader: FrameReader, data: bytes) -> list[bytes]:
@@ -68,4 +68,20 @@ def test_a_frame_that_was_lent_is_not_written_over(monkeypatch: pytest.MonkeyPat
         stream = stream[count:]
     assert len(reader.room()) == SMALL_BYTES
     assert fed(reader, b"\0\0\0\x01n" + len(large).to_bytes(4, "big") + b"n" * len(large))[0] == b"n"
-    assert [bytes(frame) for frame in frames] == [large]
+    assert [(bytes(frame), frame.readonly) for frame in frames] == [(large, True)]
+
+
+def test_of_a_large_room_with_more_in_it_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.frames.LENT_BYTES", 2 * SMALL_BYTES)
+    reader, large = FrameReader(), b"l" * (3 * SMALL_BYTES)
+    assert fed(reader, len(large).to_bytes(4, "big") + large[:-1]) == []
+    room = reader.room()
+    reader._buffer = memoryview(bytearray(reader._buffer) + bytes(8))  # as where a larger frame was there before
+    room = reader.room()
+    room[:3] = b"l\0\0"
+    (frame,) = reader.received(3)
+    assert not frame.readonly, "the beginning of the next one is behind it"
+    kept = staying(frame)
+    reader.room()[:1] = b"n"
+    frame[:] = b"n" * len(frame)
+    assert kept == large

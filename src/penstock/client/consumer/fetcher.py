@@ -13,7 +13,7 @@ from uuid import UUID
 
 from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.consumer.fetched_records import FetchedRecords
-from penstock.client.consumer.lent_records import LentFetchResponse, LentPartition, kept
+from penstock.client.consumer.lent_records import LentFetchResponse, LentPartition
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ConnectionFailedError, raise_for
@@ -226,7 +226,7 @@ class Fetcher:
             if row.records:
                 self._fetched[partition] = FetchedRecords(
                     partition,
-                    kept(row.records),
+                    row.records,
                     asked_from,
                     row.aborted_transactions,
                     check_crcs=self._settings.check_crcs,

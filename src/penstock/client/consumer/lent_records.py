@@ -2,7 +2,6 @@
 
 from uuid import UUID
 
-from penstock.client.frames import LENT_BYTES
 from penstock.protocol.messages.fetch import AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint
 from penstock.protocol.schema import Message, array, field, struct
 from penstock.protocol.uuids import ZERO_UUID
@@ -22,7 +21,7 @@ class LentPartition(Message):
         AbortedTransaction, "4+", nullable="4+", default_factory=list
     )
     preferred_read_replica: int = field("int32", "11+", default=-1)
-    records: memoryview | bytes | None = field("slice", "4+", nullable="4+", default=None)
+    records: memoryview | None = field("slice", "4+", nullable="4+", default=None)
 
 
 class LentTopic(Message):
@@ -37,9 +36,3 @@ class LentFetchResponse(Message, versions="4-18", flexible="12+"):
     session_id: int = field("int32", "7+", default=0)
     responses: list[LentTopic] = array(LentTopic, "4+", default_factory=list)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0, default_factory=list)
-
-
-def kept(records: memoryview | bytes) -> memoryview | bytes:
-    """What stays as it is when more is received: a copy, unless their buffer is theirs."""
-    is_lent = isinstance(records, memoryview) and isinstance(it := records.obj, bytearray) and len(it) > LENT_BYTES
-    return records if is_lent else bytes(records)

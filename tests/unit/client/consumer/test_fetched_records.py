@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.consumer.fetched_records import FetchedRecords
-from penstock.client.consumer.lent_records import kept
 from penstock.client.values import TopicPartition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
@@ -109,10 +108,3 @@ def test_parts_of_a_large_batch_are_bytes_unless_views_are_asked_for(
     assert kinds == [memoryview if as_views else bytes] * 3
     assert (large.key, large.value, large.headers) == (record.key, record.value, record.headers)
     assert (type(last.value), last.value) == (bytes, b"s")
-
-
-def test_what_is_received_into_a_buffer_of_others_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.consumer.lent_records.LENT_BYTES", 100)
-    for size, kind in ((100, bytes), (101, memoryview)):
-        found = kept(memoryview(bytearray(size))[10:20])
-        assert (type(found), bytes(found)) == (kind, bytes(10))
