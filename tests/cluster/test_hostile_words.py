@@ -40,12 +40,14 @@ PRINT_NOTHING_OF_A_CLUSTER = {
     "demo": "its own records",
     "files": "what comes along with the package",
     "pipeline": "what Spark and the user's own file say; its tables are those of `connect`",
+    "schemas": "it asks a registry, and no cluster: tests/unit/cli/records",
     "simulate": "simulated nodes",
     "start": "its log is read below",
     "worker": "as start",
 }
 RULES = (f"authorizer.class.name={STANDARD_AUTHORIZER}", "allow.everyone.if.no.acl.found=true")
 GROUP = ("--group", WORD)
+EARLIEST = ("--offset-reset-strategy", "earliest")
 CALLS: dict[str, list[tuple[str, ...]]] = {
     "transactions": [("list",), ("describe", "--transactional-id", WORD)],
     "security": [("doctor", "--topic", WORD)],
@@ -96,11 +98,13 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "producer-perf-test": [("--topic", WORD, "--num-records", "1", "--record-size", "1", "--throughput", "-1")],
     "reassign-partitions": [("--list",)],
     "replica-verification": [("--topics-include", f"({WORD}")],
+    "share-consumer-perf-test": [("--topic", WORD, "--num-records", "1", "--timeout", "1")],
     "storage": [("info", "--config", "{config}")],
     "storage-groups": [()],
     "streams-application-reset": [("--application-id", WORD, "--input-topics", f"t,{WORD}", "--dry-run")],
     "topics": [("--describe",), ("--describe", "--topic", WORD), ("--create", "--topic", WORD)],
     "verifiable-consumer": [("--topic", "t", "--group-id", "v", "--max-messages", "1", "--verbose")],
+    "verifiable-share-consumer": [("--topic", "t", "--group-id", "w", "--max-messages", "1", "--verbose", *EARLIEST)],
     "verifiable-producer": [("--topic", WORD, "--max-messages", "1")],
 }
 OFFLINE = ("dump-log", "storage")

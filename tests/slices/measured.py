@@ -13,13 +13,10 @@ from tests.slices.requests import Filling, Shape, There
 from tests.wire.raw_client import RawClient
 
 from penstock.controller.decisions import DECISIONS, decision_on
-from penstock.metadata.features import SHARE_VERSION, STREAMS_VERSION
 from penstock.node.serving.handler import BROKER_HANDLERS, CONTROLLER_HANDLERS, Handler, load_handlers
-from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, api_of
 from penstock.protocol.requests.framing import encode_request
 from penstock.protocol.schema import Message
@@ -98,9 +95,6 @@ def _filled(node: WatchedNode, many: int) -> There:
     topics = [CreatableTopic(name=n, num_partitions=many if n == "deep" else 1, replication_factor=1) for n in names]
     with RawClient(node.address) as client:
         client.socket.settimeout(LIMIT_S)
-        features = (SHARE_VERSION, STREAMS_VERSION)
-        on = [FeatureUpdateKey(feature=feature, max_version_level=1, upgrade_type=1) for feature in features]
-        assert client.ask(UpdateFeaturesRequest(feature_updates=on)).error_code == ErrorCode.NONE
         client.ask(CreateTopicsRequest(topics=topics, timeout_ms=LIMIT_S * 1000))
         client.find_coordinator("g")
         found = {topic.name: topic.topic_id for topic in client.ask(MetadataRequest(topics=None)).topics}

@@ -73,7 +73,7 @@ def test_the_apis_of_a_broker(bootstrap: str, command: tuple[str, ...]) -> None:
     assert all(line.endswith(",") for line in lines[1:-2])
     newest = api_of(ApiKey.PRODUCE).versions[-1]
     assert rows["Produce(0)"] == f"0 to {newest} [usable: {newest}]"
-    assert rows["ShareFetch(78)"] == "UNSUPPORTED"
+    assert rows["PushTelemetry(72)"] == "UNSUPPORTED"
     assert "BrokerHeartbeat(63)" not in rows, "nobody misses it at a broker"
     (told,) = json.loads(penstock(*command, "--bootstrap-server", bootstrap, "--json").stdout)
     (fetch,) = [row for row in told["apis"] if row["name"] == "Fetch"]

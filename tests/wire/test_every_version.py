@@ -13,7 +13,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.wire import consumer_group_requests, security_requests, share_requests, transaction_requests
+from tests.wire import (
+    consumer_group_requests,
+    security_requests,
+    share_group_requests,
+    share_requests,
+    transaction_requests,
+)
 from tests.wire.raw_client import RawClient, api_of_request, batch_of, fetch_request, produce_request
 from tests.wire.raw_members import Member
 
@@ -364,6 +370,7 @@ REQUESTS: dict[ApiKey, Callable[[Asker], Message]] = {
     **transaction_requests.REQUESTS,
     **consumer_group_requests.REQUESTS,
     **share_requests.REQUESTS,
+    **share_group_requests.REQUESTS,
 }
 
 REFUSED = {

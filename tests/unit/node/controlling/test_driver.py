@@ -41,6 +41,8 @@ DEFAULT_FEATURES = {
     features.METADATA_VERSION: features.NEWEST_METADATA_VERSION,
     features.ELIGIBLE_LEADER_REPLICAS: 1,
     features.GROUP_VERSION: 1,
+    features.SHARE_VERSION: 2,
+    features.STREAMS_VERSION: 1,
     features.TRANSACTION_VERSION: 2,
 }
 
@@ -56,7 +58,7 @@ async def test_an_empty_cluster_gets_its_features_a_leader_and_a_broker(memory: 
     assert driver.image.config_of(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
     assert (driver.image.controller_id, driver.image.controller_epoch) == (NODE, 1)
     assert driver.image.brokers[NODE].active
-    assert driver.image.brokers[NODE].epoch == 6, "after the control record, the features and what they need"
+    assert driver.image.brokers[NODE].epoch == 8, "after the control record, the features and what they need"
 
 
 @pytest.mark.parametrize(("formatted", "expected"), [(20, {"metadata.version": 20}), (99, {"metadata.version": 33})])
