@@ -14,7 +14,7 @@ from tests.unit.node.served_node import serving
 from penstock.node.serving.connection import Connection
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler
-from penstock.node.serving.memory import M_ARENA_MAX, give_back_memory, share_memory
+from penstock.node.serving.memory import ARENAS, M_ARENA_MAX, give_back_memory, share_memory
 from penstock.node.serving.outgoing import CHUNK_BYTES
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -53,8 +53,8 @@ async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends
 @pytest.mark.parametrize(
     ("environment", "asked"),
     [
-        ({}, [(M_ARENA_MAX, 1)]),
-        ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}, [(M_ARENA_MAX, 1)]),
+        ({}, [(M_ARENA_MAX, ARENAS)]),
+        ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}, [(M_ARENA_MAX, ARENAS)]),
         ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"}, []),
         ({"MALLOC_ARENA_MAX": "4"}, []),
     ],
