@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from secrets import randbelow
 from typing import Final
@@ -10,11 +9,10 @@ from typing import Final
 import click
 
 from penstock.cli.measuring.clients import CLIENT, reader, topic_of
-from penstock.cli.measuring.dates import java_date
+from penstock.cli.measuring.dates import Dated
 from penstock.cli.measuring.latencies import MEBIBYTE
 from penstock.cli.measuring.ports import Reader
 from penstock.cli.measuring.settings import Servers, config_option, properties_option
-from penstock.cli.terminal.failures import wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.names import matching
 from penstock.cli.terminal.options import declared, option
@@ -29,24 +27,13 @@ FETCH_FIGURES: Final = "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nM
 THREAD: Final = 0
 
 
-class Report(Value, kw_only=True):
+class Report(Dated, kw_only=True):
     reporting_interval: int = option("How often to say how it goes, in ms.", min=1, default=5_000, show_default=True)
     show_detailed_stats: bool = option("Say it at each interval instead of once at the end.")
-    hide_header: bool = option("Leave out the names of the columns.")
-    date_format: str = option(
-        "How times are written, in the letters of Java's SimpleDateFormat.",
-        default="yyyy-MM-dd HH:mm:ss:SSS",
-        show_default=True,
-    )
 
     def header(self) -> str:
         times = "time, threadId" if self.show_detailed_stats else "start.time, end.time"
         return f"{times}, {FIGURES}, {FETCH_FIGURES}"
-
-    def date(self, time_s: float) -> str:
-        """Raises UsageError."""
-        with wrong_usage(ValueError, of="--date-format"):
-            return java_date(self.date_format, datetime.fromtimestamp(time_s))
 
 
 class Wanted(Value, kw_only=True):

@@ -4,6 +4,10 @@ import re
 from datetime import datetime
 from typing import Final
 
+from penstock.cli.terminal.failures import wrong_usage
+from penstock.cli.terminal.options import option
+from penstock.protocol.value import Value
+
 FIELDS: Final = {"y": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second", "S": "microsecond"}
 _FIELD: Final = re.compile(r"'([^']*)'|([A-Za-z])\2*")
 
@@ -25,3 +29,19 @@ def java_date(pattern: str, moment: datetime) -> str:
         return str(number).zfill(len(match[0]))
 
     return _FIELD.sub(shown, pattern)
+
+
+class Dated(Value, kw_only=True):
+    """How the lines of a report begin."""
+
+    hide_header: bool = option("Leave out the names of the columns.")
+    date_format: str = option(
+        "How times are written, in the letters of Java's SimpleDateFormat.",
+        default="yyyy-MM-dd HH:mm:ss:SSS",
+        show_default=True,
+    )
+
+    def date(self, time_s: float) -> str:
+        """Raises UsageError."""
+        with wrong_usage(ValueError, of="--date-format"):
+            return java_date(self.date_format, datetime.fromtimestamp(time_s))

@@ -5,16 +5,14 @@ kafka-share-consumer-perf-test.sh.
 import asyncio
 import time
 from contextlib import AsyncExitStack
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import click
 
-from penstock.cli.measuring.dates import java_date
+from penstock.cli.measuring.dates import Dated
 from penstock.cli.measuring.latencies import MEBIBYTE
 from penstock.cli.measuring.settings import Servers, config_option, properties_option
-from penstock.cli.terminal.failures import wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import declared, option
 from penstock.cli.terminal.session import run
@@ -26,21 +24,10 @@ HEADER: Final = "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, da
 POLL_MS: Final = 100
 
 
-class Report(Value, kw_only=True):
+class Report(Dated, kw_only=True):
     reporting_interval: int = option("How often to say how it goes, in ms.", min=1, default=5_000, show_default=True)
     show_detailed_stats: bool = option("Say it of each consumer at each interval, too.")
     show_consumer_stats: bool = option("Say in the end what each consumer has read.")
-    hide_header: bool = option("Leave out the names of the columns.")
-    date_format: str = option(
-        "How times are written, in the letters of Java's SimpleDateFormat.",
-        default="yyyy-MM-dd HH:mm:ss:SSS",
-        show_default=True,
-    )
-
-    def date(self, time_s: float) -> str:
-        """Raises UsageError."""
-        with wrong_usage(ValueError, of="--date-format"):
-            return java_date(self.date_format, datetime.fromtimestamp(time_s))
 
     def figures(self, begin_s: float, end_s: float, size: int, records: int, of: "Counted") -> str:
         """Of so many bytes and records between two times, `of` all that was read by then."""

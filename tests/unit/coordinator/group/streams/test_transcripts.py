@@ -23,6 +23,14 @@ TWO: Final = {
     "m1": Is("s1:0,1,2 s2:0,1", process="p1"),
     "m2": Is("s1:3,4,5 s2:2", process="p2"),
 }
+GROWN: Final = Beat(
+    *("m", 10, f"11 {SIX}"),
+    [
+        *("epoch 11", f"target m {SIX}", "assignment 11"),
+        "current m 11/10 stable s1:0@10,1@10,2@10,3@11,4@11,5@11",
+    ],
+)
+"""The topic has three partitions more than the member knows."""
 DELAY: Final = GroupSettings(streams=NOW.replace(initial_rebalance_delay=Bounded(1_000, 0, 1_000)))
 INTERVAL: Final = GroupSettings(streams=NOW.replace(assignment_interval=Bounded(5_000, 0, 5_000)))
 AT_MOST_TWO: Final = GroupSettings(streams=NOW.replace(max_size=2))
@@ -232,13 +240,7 @@ GROUPS: Final[Mapping[str, Scenario]] = {
     "testStreamsPartitionMetadataRefreshedAfterGroupIsLoaded": Scenario(
         [
             {"m": SIX},
-            Beat(
-                *("m", 10, f"11 {SIX}"),
-                [
-                    *("epoch 11", f"target m {SIX}", "assignment 11"),
-                    "current m 11/10 stable s1:0@10,1@10,2@10,3@11,4@11,5@11",
-                ],
-            ),
+            GROWN,
         ],
         {"m": Is("s1:0,1,2")},
         topics=FOO,
@@ -249,13 +251,7 @@ GROUPS: Final[Mapping[str, Scenario]] = {
         [
             {"m": SIX},
             Beat("m", 10, ErrorCode.COORDINATOR_NOT_AVAILABLE, [], fails=True),
-            Beat(
-                *("m", 10, f"11 {SIX}"),
-                [
-                    *("epoch 11", f"target m {SIX}", "assignment 11"),
-                    "current m 11/10 stable s1:0@10,1@10,2@10,3@11,4@11,5@11",
-                ],
-            ),
+            GROWN,
         ],
         {"m": Is("s1:0,1,2")},
         topics=FOO,
