@@ -69,9 +69,12 @@ class OwnSender:
     def __init__(self, servers: str, settings: ProducerSettings, topic: str) -> None:
         self._producer = Producer(servers, settings)
         self._topic = topic
+        self._has_transactions = settings.transactional_id is not None
 
     async def __aenter__(self) -> Self:
         await self._producer.start()
+        if self._has_transactions:
+            await self._producer.init_transactions()
         return self
 
     async def __aexit__(self, *cause: Any) -> None:

@@ -116,9 +116,11 @@ class LibrdkafkaSender:
         with wrong_usage(confluent_kafka.KafkaException):
             self._producer = confluent_kafka.Producer(producer_config(servers, settings))
         self._topic = topic
-        self._has_begun = False
+        self._has_transactions = settings.transactional_id is not None
 
     async def __aenter__(self) -> Self:
+        if self._has_transactions:
+            await self._called(self._producer.init_transactions)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: Any) -> None:
@@ -143,9 +145,6 @@ class LibrdkafkaSender:
             await asyncio.sleep(0)
 
     async def begin(self) -> None:
-        if not self._has_begun:
-            await self._called(self._producer.init_transactions)
-            self._has_begun = True
         await self._called(self._producer.begin_transaction)
 
     async def commit(self) -> None:
