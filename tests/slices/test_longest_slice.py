@@ -11,7 +11,7 @@ from tests.slices import streams
 from tests.slices.measured import Case, ask, ask_for, cases, full_node, name_of
 from tests.slices.monitor import WatchedNode
 from tests.slices.requests import There
-from tests.wire.raw_client import RawClient, batch_of
+from tests.wire.raw_client import TRANSACTION, RawClient, batch_of
 
 from penstock.metadata.resources import ResourceType
 from penstock.protocol.compression import Compression
@@ -21,7 +21,6 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -165,8 +164,7 @@ def test_nor_is_one_of_a_transaction_in_many_partitions(full: Full) -> None:
     """Each partition is added, written down and gets a marker."""
     node, there = full
     with RawClient(node.address) as client:
-        while client.ask(FindCoordinatorRequest(key="many", key_type=1), 3).error_code:
-            pass
+        client.find_coordinator("many", TRANSACTION)
         request = InitProducerIdRequest(transactional_id="many", transaction_timeout_ms=60_000)
         while (me := client.ask(request, 4)).error_code:
             pass

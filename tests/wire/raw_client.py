@@ -9,6 +9,7 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
@@ -16,6 +17,8 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from penstock.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -42,6 +45,11 @@ TIMEOUT_S = 30
 CLIENT_ID = "raw"
 BY_NAME: dict[AnyApiKey, int] = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}
 """The newest versions in which topics go by name."""
+GROUP, TRANSACTION = 0, 1
+NOT_YET = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+)
+"""What passes by itself while a coordinator begins."""
 
 
 class Closed(Exception):  # noqa: N818  what the other end did
@@ -156,10 +164,22 @@ class RawClient:
         response: CreateTopicsResponse = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_S * 1000))
         assert response.topics[0].error_code == 0, response
 
-    def find_coordinator(self, group: str) -> None:
-        """Ask for the coordinator of a group until it can be used: the first who asks makes its topic."""
-        while self.ask(FindCoordinatorRequest(coordinator_keys=[group])).coordinators[0].error_code:
+    def find_coordinator(self, key: str, kind: int = GROUP) -> None:
+        """Ask for the coordinator of a group or transactional id until it can be used.
+
+        The first who asks makes its topic, of which a node is told a moment before it begins to coordinate.
+        """
+        find = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        while (found := self.ask(find).coordinators[0]).error_code:
             pass
+        while found.port == self.socket.getpeername()[1] and self._described(key, kind) in NOT_YET:
+            pass
+
+    def _described(self, key: str, kind: int) -> int:
+        """The error with which a coordinator describes what has this key."""
+        if kind == GROUP:
+            return int(self.ask(DescribeGroupsRequest(groups=[key])).groups[0].error_code)
+        return int(self.ask(DescribeTransactionsRequest(transactional_ids=[key])).transaction_states[0].error_code)
 
     def produce(self, topic: str, batch: bytes, *, acks: int = -1, partition: int = 0) -> PartitionProduceResponse:
         """Produce one batch and return what is said of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.wire.share_requests import NOT_YET
+from tests.wire.raw_client import NOT_YET
 
 from penstock.protocol.messages import alter_share_group_offsets as altering
 from penstock.protocol.messages import delete_share_group_offsets as deleting

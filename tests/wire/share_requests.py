@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.protocol.errors import ErrorCode
+from tests.wire.raw_client import NOT_YET
+
 from penstock.protocol.messages import delete_share_group_state as deleting
 from penstock.protocol.messages import initialize_share_group_state as beginning
 from penstock.protocol.messages import read_share_group_state as reading
@@ -17,11 +18,6 @@ from penstock.protocol.schema import Message
 from penstock.protocol.uuids import uuid_to_text
 
 SHARE = 2
-NOT_YET = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-)
 
 
 def _begun(asker: Any) -> str:

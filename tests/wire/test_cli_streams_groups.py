@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.wire.raw_client import RawClient
-from tests.wire.share_requests import NOT_YET
 from tests.wire.test_cli import ask, consume, create, penstock
 
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatRequestTaskIds,
@@ -77,12 +75,10 @@ def _beat(client: RawClient, group: str, epoch: int, **more: Any) -> StreamsGrou
         warmup_tasks=nothing,
         **more,
     )
-    while True:
-        answer: StreamsGroupHeartbeatResponse = client.ask(request)
-        if answer.error_code not in NOT_YET:
-            assert not answer.error_code, answer
-            return answer
-        client.ask(FindCoordinatorRequest(coordinator_keys=[group]))
+    client.find_coordinator(group)
+    answer: StreamsGroupHeartbeatResponse = client.ask(request)
+    assert not answer.error_code, answer
+    return answer
 
 
 def described(bootstrap: str, group: str, *options: str) -> Any:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.wire.raw_client import RawClient
+from tests.wire.raw_client import TRANSACTION, RawClient
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import add_partitions_to_txn, txn_offset_commit, write_txn_markers
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 from penstock.protocol.requests.api import ApiKey
@@ -20,21 +19,15 @@ from penstock.protocol.schema import Message
 
 TOPIC = GROUP = "every-version"
 BROKERS_SINCE = 4
-COORDINATOR_OF = 1
-PASSING = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-)
 
 
 def begun(client: RawClient, name: str) -> InitProducerIdResponse:
     """Who the producer of this transactional id is."""
-    client.ask(FindCoordinatorRequest(key=name, key_type=COORDINATOR_OF), 3)
+    client.find_coordinator(name, TRANSACTION)
     while True:
         request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
         answer: InitProducerIdResponse = client.ask(request, 5)
-        if answer.error_code not in PASSING:
+        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
             assert answer.error_code == ErrorCode.NONE, answer
             return answer
 

@@ -1,7 +1,7 @@
 """What a producer is told about records that cannot be taken."""
 
 import pytest
-from tests.wire.raw_client import RawClient, batch_of
+from tests.wire.raw_client import TRANSACTION, RawClient, batch_of
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -40,7 +40,8 @@ def test_message_max_bytes_of_the_broker(client: RawClient, created: str) -> Non
 @pytest.mark.parametrize("timeout_ms", [0, 900_001])
 def test_a_time_out_of_transactions_is_neither_nothing_nor_too_long(client: RawClient, timeout_ms: int) -> None:
     request = InitProducerIdRequest(transactional_id="payments", transaction_timeout_ms=timeout_ms)
-    assert client.ask(request, 5).error_code != ErrorCode.NONE  # also where the coordinator has not begun
+    client.find_coordinator("payments", TRANSACTION)
+    assert client.ask(request, 5).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert client.lives()
 
 

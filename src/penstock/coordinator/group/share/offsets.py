@@ -52,8 +52,13 @@ NOTHING_THERE: Final = "There is no offset information to delete."
 # -- to begin elsewhere -----------------------------------------------------------------------------------------------
 
 
-def alter(house: ShareGroupTable, token: Token, request: AlterShareGroupOffsetsRequest, now_ms: int) -> None:
-    """A group that is not there is made. Answered with an AlterShareGroupOffsetsResponse."""
+def alter(
+    house: ShareGroupTable, token: Token, request: AlterShareGroupOffsetsRequest, now_ms: int, attempt: int = 0
+) -> None:
+    """A group that is not there is made. Answered with an AlterShareGroupOffsetsResponse.
+
+    It waits for what was decided before: what members read begins though they have gone, and topics are deleted.
+    """
     draft = house.table.draft()
     try:
         group = _empty_group(house, request.group_id, makes=True)
@@ -65,6 +70,11 @@ def alter(house: ShareGroupTable, token: Token, request: AlterShareGroupOffsetsR
     offsets: dict[UUID, dict[int, int]] = {}
     for topic in request.topics:
         answer.responses.append(_altered(house, group, topic, offsets))
+    if attempt + 1 < ATTEMPTS and any(
+        it.error_code == states.BUSY for told in answer.responses for it in told.partitions
+    ):
+        states.later(house, lambda now_ms: alter(house, token, request, now_ms, attempt + 1), attempt, now_ms)
+        return
     offsets = {topic: found for topic, found in offsets.items() if found}
     if not offsets:
         house.write(draft, now_ms, token=token, answer=lambda error: _unless_lost(answer, error))
@@ -114,7 +124,7 @@ def _altered(
         if topic_id is None or not 0 <= wanted.partition_index < count:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif topic_id in group.state.partitions.deleting or topic_id in group.state.partitions.initializing:
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE  # what was decided before is under way
+            error = states.BUSY  # what was decided before is under way
         elif wanted.start_offset < BY_STRATEGY:
             error = ErrorCode.INVALID_REQUEST
         else:

@@ -96,6 +96,30 @@ def test_the_first_alteration_waits_for_the_share_coordinators_topic() -> None:
     assert bench.states.starts(GROUP, A) == {0: 5}
 
 
+def test_an_alteration_waits_for_what_begins_though_its_members_have_gone() -> None:
+    bench = Bench(a=1)
+    bench.keeps = True
+    bench.join("m1", "a")
+    bench.beat("m1", -1)
+    assert bench.group.state.partitions.initializing
+    assert bench.alter(a={0: 5}) is None
+    bench.keeps = False
+    bench.come_back()
+    bench.advance(100)
+    assert errors(last(bench)) == [0]
+    assert bench.states.starts(GROUP, A) == {0: 5}
+
+
+def test_an_alteration_that_waits_is_refused_in_the_end() -> None:
+    bench = Bench(a=1)
+    bench.keeps = True
+    bench.join("m1", "a")
+    bench.beat("m1", -1)
+    assert bench.alter(a={0: 5}) is None
+    bench.advance(4_000)
+    assert errors(last(bench)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
 def test_what_is_altered_while_another_alteration_waits_stays_so() -> None:
     bench = Bench(a=1)
     read(bench, "a")
