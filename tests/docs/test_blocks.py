@@ -24,9 +24,13 @@ FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 RUN = {
     "python run": ["docs/testing.md", "docs/client.md", "docs/work.md", "docs/tutorials/break-a-cluster.md",
-                   "docs/tutorials/exactly-once.md", "docs/tutorials/first-topic.md", "docs/tutorials/from-kafka.md"],
-    "sh run": ["docs/tutorials/first-topic.md", "docs/tutorials/from-kafka.md"],
+                   "docs/tutorials/delayed-orders.md", "docs/tutorials/exactly-once.md",
+                   "docs/tutorials/first-topic.md", "docs/tutorials/from-kafka.md"],
+    "sh run": ["docs/tutorials/delayed-orders.md", "docs/tutorials/flights.md",
+               "docs/tutorials/first-topic.md", "docs/tutorials/from-kafka.md"],
     "properties file=server.properties": ["docs/tutorials/from-kafka.md"],
+    "python file=flights.py": ["docs/tutorials/flights.md"],
+    "yaml file=delays.yaml": ["docs/tutorials/flights.md"],
     "python file=conftest.py": ["docs/testing.md"],
     "python file=test_clicks.py": ["docs/testing.md"],
     "python file=total.py": ["docs/raft.md"],
@@ -76,6 +80,7 @@ NOT_RUN = {
     ("docs/transactions.md", "sh"): OF_A_CLUSTER,
     ("docs/tutorials/break-a-cluster.md", "sh"): "for three terminals; the program below does the same",
     ("docs/tutorials/first-topic.md", "sh"): "the node, which the test brings on a port of its own",
+    ("docs/tutorials/flights.md", "sh"): "the installation, and the node, which the test brings on a port of its own",
     ("docs/tutorials/from-kafka.md", "sh"): "the node, whose file the test reads",
 }
 """By page and language."""

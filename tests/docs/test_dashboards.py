@@ -67,6 +67,15 @@ def test_an_alert_has_a_section_that_says_what_to_do(rule: dict[str, dict[str, s
     assert f"\n### {rule['alert']}\n" in PAGE.read_text()
 
 
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alert_is_tried_where_it_should_fire_and_where_it_should_not(rule: dict[str, str]) -> None:
+    well, unwell = yaml.safe_load((ROOT / "dashboards" / "alerts_test.yml").read_text())["tests"]
+    assert [case.get("exp_alerts", []) for case in well["alert_rule_test"] if case["alertname"] == rule["alert"]] == [
+        []
+    ]
+    assert [True for case in unwell["alert_rule_test"] if case["alertname"] == rule["alert"] and case["exp_alerts"]]
+
+
 @promtool
 def test_alerts_fire_where_they_should_and_not_otherwise() -> None:
     subprocess.run(["promtool", "test", "rules", ROOT / "dashboards" / "alerts_test.yml"], check=True)

@@ -17,9 +17,11 @@ PAGES = [code for page in ("testing", "client", "work") for code in blocks(f"doc
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 
-def run(command: list[str], directory: Path, environment: dict[str, str] | None = None) -> str:
+def run(
+    command: list[str], directory: Path, environment: dict[str, str] | None = None, seconds: float = SECONDS
+) -> str:
     done = subprocess.run(
-        command, cwd=directory, env=environment or ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS
+        command, cwd=directory, env=environment or ENVIRONMENT, capture_output=True, text=True, timeout=seconds
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

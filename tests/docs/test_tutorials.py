@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from tests.docs.blocks import ROOT, blocks
-from tests.docs.test_examples import ENVIRONMENT, run
+from tests.docs.test_examples import ENVIRONMENT, SECONDS, run
 
 from penstock.node.assembly.properties import load_config
 from penstock.testing import Cluster
 
-TUTORIALS = [path.stem for path in sorted((ROOT / "docs/tutorials").glob("*.md"))]
+WITH_SPARK = "flights"
+"""It is one program in files, of which each step needs the one before."""
+TUTORIALS = [path.stem for path in sorted((ROOT / "docs/tutorials").glob("*.md")) if path.stem != WITH_SPARK]
 SLOW = ("break-a-cluster",)
 """Its three nodes are processes, of which one is killed."""
 
@@ -24,16 +26,37 @@ def test_programs_run(name: str, tmp_path: Path) -> None:
         run([sys.executable, "-c", code], tmp_path)
 
 
-@pytest.mark.parametrize("name", ["first-topic", pytest.param("from-kafka", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "name", ["first-topic", *(pytest.param(name, marks=pytest.mark.soak) for name in ("from-kafka", "delayed-orders"))]
+)
 def test_commands_run(name: str, tmp_path: Path) -> None:
-    penstock = tmp_path / "penstock"
     with Cluster() as cluster:
-        penstock.write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" -m penstock "$@" --bootstrap-server {cluster.bootstrap_servers}\n'
-        )
-        penstock.chmod(0o755)
-        environment = ENVIRONMENT | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-        run(["sh", "-ec", "\n".join(blocks(f"docs/tutorials/{name}.md", "sh run"))], tmp_path, environment)
+        typed(name, cluster, tmp_path)
+
+
+def typed(name: str, cluster: Cluster, directory: Path, seconds: float = SECONDS) -> str:
+    """What a tutorial's commands print at this cluster, one after the other in a directory."""
+    elsewhere = f'test "$1" = pipeline || set -- "$@" --bootstrap-server {cluster.bootstrap_servers}'
+    python = f'exec "{sys.executable}"'
+    for program, script in (("penstock", f"{elsewhere}\n{python} -m penstock"), ("python", python)):
+        (directory / program).write_text(f'#!/bin/sh\n{script} "$@"\n')
+        (directory / program).chmod(0o755)
+    environment = ENVIRONMENT | {"PATH": f"{directory}{os.pathsep}{os.environ['PATH']}"}
+    commands = "\n".join(blocks(f"docs/tutorials/{name}.md", "sh run"))
+    return run(["sh", "-ec", commands], directory, environment, seconds)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(700)
+def test_flights_go_through_spark(tmp_path: Path) -> None:
+    with Cluster() as cluster:
+        for mark in ("python file=flights.py", "yaml file=delays.yaml"):
+            (text,) = blocks(f"docs/tutorials/{WITH_SPARK}.md", mark)
+            text = text.replace("127.0.0.1:9092", cluster.bootstrap_servers)
+            (tmp_path / mark.split("=")[1]).write_text(text)
+        printed = typed(WITH_SPARK, cluster, tmp_path, seconds=5 * SECONDS)
+    assert "6099 flights" in printed
+    assert '"minutes_late"' in printed
 
 
 def test_the_file_of_a_broker_is_read_as_it_is(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 CONTENTS: Final = {
     "Learn": [
-        "README.md", "docs/tutorials/first-topic.md", "docs/tutorials/from-kafka.md",
-        "docs/tutorials/break-a-cluster.md", "docs/tutorials/exactly-once.md", "docs/counting-once.md",
+        "README.md", "docs/tutorials/first-topic.md", "docs/tutorials/from-kafka.md", "docs/tutorials/flights.md",
+        "docs/tutorials/break-a-cluster.md", "docs/tutorials/exactly-once.md", "docs/tutorials/delayed-orders.md",
+        "docs/counting-once.md",
         "docs/background.md",
     ],
     "Do": [

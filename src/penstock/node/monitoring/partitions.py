@@ -39,6 +39,10 @@ REPLICAS: Final = 3
 """Where they stand."""
 OF_EACH: Final = ("kafka_topic_partition_current_offset", "kafka_topic_partition_oldest_offset")
 """but for these where each partition is told."""
+OF_WAITING: Final = (
+    ("penstock_delayed_records", "Records that wait until they are due"),
+    ("penstock_delayed_late_milliseconds", "How long ago the first of them was due, at the latest"),
+)
 Ends = tuple[int, int]
 
 
@@ -59,6 +63,8 @@ class PartitionSurvey:
         """Of what is led here, the numbers of `OF_LED`."""
         self._ends: dict[Where, Ends] = {}
         """Where each is told: of what is led here, the numbers of `OF_EACH`."""
+        self.waiting: dict[Labels, tuple[int, int]] = {}
+        """Over a topic, records that wait to be due, and how late (ms) the latest of them is."""
 
     def steps(self) -> Steps[None]:
         self._begin()
@@ -114,6 +120,10 @@ class PartitionSurvey:
                 self._note("AtMinIsr", where)
         known = self._broker.image.topics_by_id.get(partition.topic_id)
         image = None if known is None else known.partitions.get(partition.index)
+        waiting = partition.waiting
+        if waiting is not None:
+            count, late_ms = self.waiting.get(topic, (0, 0))
+            self.waiting[topic] = count + waiting[0], max(late_ms, self._broker.now_ms() - waiting[1])
         self.moving += image is not None and bool(image.adding_replicas or image.removing_replicas)
 
     def _note(self, trouble: str, where: Where) -> None:
@@ -146,6 +156,10 @@ class PartitionSurvey:
         registry.add(
             Gauge(Group.PARTITIONS, "ReplicasCount", replicas, partial(self._sums, REPLICAS), labels=("topic",)),
             Gauge(Group.PLAIN, "kafka_broker_info", "1", self._itself, labels=("id", "address")),
+            *(
+                Gauge(Group.PLAIN, name, about, partial(self._of_waiting, which), labels=("topic",))
+                for which, (name, about) in enumerate(OF_WAITING)
+            ),
         )
         self._register_logs(registry)
 
@@ -172,6 +186,9 @@ class PartitionSurvey:
 
     def _sums(self, which: int) -> Iterator[tuple[Labels, int]]:
         return ((place, sums[which]) for place, sums in self.sums.items())
+
+    def _of_waiting(self, which: int) -> Iterator[tuple[Labels, int]]:
+        return ((place, found[which]) for place, found in self.waiting.items())
 
     def _unwell(self, trouble: str) -> Iterator[tuple[Labels, int]]:
         """And 0 of each topic where all is well, so that a sum over a topic is there."""

@@ -73,6 +73,12 @@ class Delivery:
     def is_over(self) -> bool:
         return self._partition.leader is not self._leader
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many records wait, and when (ms) the next one is due, or now."""
+        next_ms = self.records.waiting.next_due_ms
+        return len(self.records.waiting), self._now_ms() if next_ms is None else next_ms
+
     def stop(self) -> None:
         self._alarm.cancel()
         self._turns.discard(self._ring)

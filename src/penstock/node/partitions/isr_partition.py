@@ -118,6 +118,10 @@ class IsrPartition(Partition):
             self.delivery = None
 
     @property
+    def waiting(self) -> tuple[int, int] | None:
+        return None if self.delivery is None else self.delivery.waiting
+
+    @property
     def needed_from(self) -> int:
         if not self.log.config.penstock_delay_enable:
             return self.high_watermark

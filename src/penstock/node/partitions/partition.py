@@ -132,6 +132,11 @@ class Partition(ABC):
         """Retention takes nothing from this offset on."""
         return self.committed.high_watermark
 
+    @property
+    def waiting(self) -> tuple[int, int] | None:
+        """How many records wait here until they are due, and when (ms) the next one is, if any; None where none may."""
+        return None
+
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
         """KafkaError where a marker of this version of transactions may not be appended (`Producers.check_marker`)."""
         self.log.producers.check_marker(header, coordinator_epoch, transaction_version)

@@ -50,10 +50,14 @@ def test_no_step_looks_at_very_many_of_others() -> None:
     assert (survey.held, survey.led) == (20 * LOOKED_AT, 0)
 
 
+NOW_MS = 1_700_000_000_000
+
+
 class Led:
     """A partition of which this node is the leader, in a cluster of three."""
 
     topic_id = 7
+    waiting: tuple[int, int] | None = None
 
     def __init__(self, number: int, in_sync: int = 3) -> None:
         self.topic, self.index = f"a-topic-with-a-name-{number // 10:05d}", number % 10
@@ -70,6 +74,7 @@ def page_of(partitions: list[Led], *, tells_each: bool) -> bytes:
         replicas=SimpleNamespace(offline=()),
         image=SimpleNamespace(topics_by_id={}, brokers={}),
         node_id=1,
+        now_ms=lambda: NOW_MS,
     )
     survey, registry = PartitionSurvey(cast("Any", broker), lambda topic: True, tells_each=tells_each), Registry()
     survey.register(registry)
@@ -95,6 +100,18 @@ def test_each_partition_has_three_short_lines_when_all_is_well() -> None:
     assert len(of_partitions) == 3 * count
     assert len(zlib.compress(page, LEVEL, GZIP_WINDOW)) <= 50 * count
     assert b'kafka_topic_partition_in_sync_replica{topic="a-topic-with-a-name-00000"} 30\n' in page
+
+
+def test_what_waits_to_be_due_is_told_by_topic_with_the_latest_of_it() -> None:
+    partitions = [Led(number) for number in range(10, 13)]
+    for partition, waiting in zip(partitions, [(7, NOW_MS + 5_000), (5, NOW_MS - 90), (1, NOW_MS - 30)], strict=True):
+        partition.waiting = waiting
+    page = page_of([Led(0), *partitions], tells_each=False)
+    told = [line for line in page.splitlines() if line.startswith(b"penstock_delayed_")]
+    assert told == [
+        b'penstock_delayed_records{topic="a-topic-with-a-name-00001"} 13',
+        b'penstock_delayed_late_milliseconds{topic="a-topic-with-a-name-00001"} 90',
+    ]
 
 
 def test_all_that_are_not_well_are_told_where_each_is() -> None:

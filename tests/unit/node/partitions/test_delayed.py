@@ -55,6 +55,12 @@ class One:
             steps += 1
         return steps
 
+    def waiting(self) -> tuple[int, int]:
+        """How many records wait, and when the next one is due."""
+        assert self.host.partition is not None
+        assert self.host.partition.waiting is not None
+        return self.host.partition.waiting
+
     def values(self) -> list[bytes | None]:
         """What a consumer reads from the beginning."""
         log, found = self.host.log, []
@@ -73,6 +79,19 @@ def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> One:
 
 def in_days(days: int) -> Headers:
     return [("penstock-delay", b"%d" % (days * DAY_MS))]
+
+
+def test_how_much_waits_and_since_when_it_is_due_is_known(one: One) -> None:
+    one.send(b"at once")
+    one.run()
+    assert one.waiting() == (0, NOW_MS)
+    one.send(b"later", b"too", headers=in_days(2))
+    one.run()
+    count, due_ms = one.waiting()
+    assert count == 2
+    assert NOW_MS < due_ms <= NOW_MS + 2 * DAY_MS
+    one.time_ms += 2 * DAY_MS + 7_000  # the disk has failed since
+    assert one.time_ms - one.waiting()[1] >= 7_000
 
 
 def test_a_record_that_waits_longer_than_retention_comes_and_stays(one: One) -> None:
