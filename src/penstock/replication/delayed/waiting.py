@@ -147,6 +147,7 @@ class Waiting:
         "_clearing",
         "_count",
         "_credit",
+        "_first",
         "_gone",
         "_ids",
         "_levels",
@@ -162,6 +163,9 @@ class Waiting:
         """Slots of a level that begin before are opened: what is due then goes to the level below, or to the heap."""
         self._near: dict[int, Entry] = {}
         self._order: list[Entry] = []
+        """A heap of what is near."""
+        self._first: list[Entry] = []
+        """Taken from the heap, in order, to be moved."""
         self._gone = set[int]()
         """Where entries in slots have waited that wait no longer."""
         self._ids: dict[int, Entry] = {}
@@ -244,14 +248,17 @@ class Waiting:
         """The first ones, which go on waiting until they are `moved`; none, too, while there is more to open."""
         if not self._open(now_ms):
             return []
-        found: list[Entry] = []
+        found = self._still_first()
+        if found and (found[-1].due_ms > now_ms or (self._order and self._order[0] < found[-1])):
+            for entry in found:  # the clock was set back, or what came since is due before
+                heapq.heappush(self._order, entry)
+            found = []
         while self._order and len(found) < most and self._order[0].due_ms <= now_ms:
             entry = heapq.heappop(self._order)
-            if self._near.get(entry.waited_at) == entry:
+            if self._near.get(entry.waited_at) is entry:
                 found.append(entry)
-        for entry in found:
-            heapq.heappush(self._order, entry)
-        return found
+        self._first = found
+        return found[:most]
 
     def near(self, offsets: Iterable[int]) -> list[int]:
         """Which of those that were due soon wait still."""
@@ -265,10 +272,11 @@ class Waiting:
     @property
     def next_due_ms(self) -> int | None:
         """Not after the next entry is due; None if nothing waits."""
-        while self._order and self._near.get(self._order[0].waited_at) != self._order[0]:
+        while self._order and self._near.get(self._order[0].waited_at) is not self._order[0]:
             heapq.heappop(self._order)
+        self._first = self._still_first()
         times = [level.order[0] << level.shift for level in self._levels if level.order]
-        times += [entry.due_ms for entry in self._order[:1]]
+        times += [entry.due_ms for entry in chain(self._first[:1], self._order[:1])]
         return min(times, default=None)
 
     # where it lies
@@ -314,6 +322,9 @@ class Waiting:
         return sorted([*self._near.values(), *(entry for entry in far if entry.waited_at not in self._gone)])
 
     # within
+
+    def _still_first(self) -> list[Entry]:
+        return [entry for entry in self._first if self._near.get(entry.waited_at) is entry]
 
     def _put(self, entry: Entry) -> None:
         for level, until_ms in zip(reversed(self._levels), reversed(self._until_ms), strict=True):
