@@ -263,9 +263,9 @@ class Waiting:
             found = []
         end = now_ms + 1 << NUMBER_BITS
         while self._order and len(found) < most and self._order[0] < end:
-            entry = self._counts(heapq.heappop(self._order))
-            if entry is not None:
-                found.append(entry)
+            counts = self._counts(heapq.heappop(self._order))
+            if counts is not None:
+                found.append(counts)
         self._first = found
         return found[:most]
 

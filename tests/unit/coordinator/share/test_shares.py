@@ -1,5 +1,6 @@
 """What a share coordinator answers, what it writes for that, and what the next one finds."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -183,7 +184,7 @@ def test_what_was_deleted_does_not_begin_by_a_request_that_was_sent_before() -> 
     """The group had gone to its epoch 5 without writing that here; the next group of that name begins above."""
     bench = Bench()
     bench.initialize(state_epoch=3)
-    late = {"state_epoch": 5, "start_offset": 70, "heeds_deletions": True}
+    late: dict[str, Any] = {"state_epoch": 5, "start_offset": 70, "heeds_deletions": True}
     bench.delete(group_epoch=5)
     refused = bench.initialize(**late)
     assert (refused.error_code, refused.newest_epoch) == (ErrorCode.FENCED_STATE_EPOCH, 5)
