@@ -227,7 +227,10 @@ def test_what_waits_and_what_a_share_group_has_read_go_on(tmp_path: Path) -> Non
         recent.command(*waits, *servers)
         producer = Producer({"bootstrap.servers": servers[1]})
         for number in range(3):
-            headers = {"penstock-delay": b"86400000", "penstock-delay-id": b"%d" % number}
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("penstock-delay", b"86400000"),
+                ("penstock-delay-id", b"%d" % number),
+            ]
             producer.produce("reminders", b"reminder-%d" % number, headers=headers)
         assert producer.flush(SECONDS) == 0
         begins = ["configs", "--alter", "--entity-type", "groups", "--entity-name", "workers"]
