@@ -13,7 +13,7 @@ SEED   ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices delays versus drills kafka spark-versions mutants planted site sites dist container docs kcat browser clean
+.PHONY: help install demo demo-work test check format bench slices delays queues versus drills kafka spark-versions mutants planted site sites dist container docs kcat browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ slices: $(STAMP) ## measure what the largest request of each API, in each versio
 
 delays: $(STAMP) ## measure what records take that wait by the million, and how late they come (20 minutes): a table
 	$(BIN)/python -m tests.delays
+
+queues: $(STAMP) ## measure jobs with an acknowledgement each beside NATS and RabbitMQ (CLIENTS: a Python with nats-py and pika)
+	$(BIN)/python -m tests.queues $(if $(CLIENTS),--clients $(CLIENTS))
 
 versus: $(STAMP) ## measure against Apache Kafka (Maven and Java 17 needed; an hour): docs/performance.md
 	$(BIN)/python -m bench.versus

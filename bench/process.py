@@ -78,6 +78,9 @@ class Process:
     def cpu(self) -> CpuTimes:
         return cpu_of(self.pid)
 
+    def cpu_s(self) -> float:
+        return self.cpu().total
+
     def stop(self, limit_s: float = STOP_LIMIT_S) -> bool:
         """As an operator would; False if the process had to be killed."""
         self._process.terminate()
@@ -98,6 +101,8 @@ class Process:
 
 class BrokerProcess(Process):
     """`boot_s` is the time from the start of the process to its first answered request."""
+
+    count = 1
 
     def __init__(
         self, command: Command, directory: Path, settings: Mapping[str, str], *, port: int = 0, is_alone: bool = True

@@ -49,12 +49,16 @@ OWN_TAGGED_FIELDS = """
 | ShareFetchRequest, in AcknowledgementBatch | 1+ | 10001 | release_delays_ms | []int64: below |
 | ShareAcknowledgeRequest, in AcknowledgementBatch | 1+ | 10000 | reason | string: why so |
 | ShareAcknowledgeRequest, in AcknowledgementBatch | 1+ | 10001 | release_delays_ms | []int64: below |
+| DeleteShareGroupStateRequest, in PartitionData | 0+ | 10000 | group_epoch | int32: of the group; default -1 |
+| InitializeShareGroupStateRequest, in PartitionData | 0+ | 10000 | heeds_deletions | bool: below |
+| InitializeShareGroupStateResponse, in PartitionResult | 0+ | 10000 | newest_epoch | int32: below; default -1 |
 | WriteShareGroupStateRequest, in StateBatch | 0+ | 10000 | held_until_ms | int64: below |
 | ReadShareGroupStateResponse, in StateBatch | 0+ | 10000 | held_until_ms | int64: below |
 
 `release_delays_ms` says for how many milliseconds a record that is released does not come again, one for all records of
 the batch or one for each; -1 is the group's own delay. `held_until_ms` is the time, in milliseconds since 1970, before
-which these records do not come again.
+which these records do not come again. An initialization that heeds deletions is refused with FENCED_STATE_EPOCH in the
+epoch in which a group deleted the state, and before; `newest_epoch` is what its group has to pass.
 
 Who does not know a tag passes over it (KIP-482), and all of them are left out while they say nothing. Kafka numbers the
 tags of each message from 0 on, so it will not come to these; and `commit_now` goes only to members whose request

@@ -53,10 +53,13 @@ REASON = ("reason", 10_000, "string", "", range(1, 3))
 RELEASE_DELAYS = ("release_delays_ms", 10_001, "[]int64", None, range(1, 3))
 OWN_TAGGED_FIELDS: dict[str, list[tuple[str, int, str, object, range]]] = {
     "ConsumerGroupDescribeResponse.Member": [(*HEARTBEAT_AGE, range(2))],
+    "DeleteShareGroupStateRequest.PartitionData": [("group_epoch", 10_000, "int32", -1, range(1))],
     "DescribeGroupsResponse.DescribedGroupMember": [(*HEARTBEAT_AGE, range(5, 7))],
     "DescribeLogDirsResponse.DescribeLogDirsPartition": [("bytes_read", 10_000, "int64", 0, range(2, 6))],
     "HeartbeatRequest": [("commits_when_asked", 10_000, "bool", False, range(4, 5))],
     "HeartbeatResponse": [("commit_now", 10_000, "bool", False, range(4, 5))],
+    "InitializeShareGroupStateRequest.PartitionData": [("heeds_deletions", 10_000, "bool", False, range(1))],
+    "InitializeShareGroupStateResponse.PartitionResult": [("newest_epoch", 10_000, "int32", -1, range(1))],
     "ReadShareGroupStateResponse.StateBatch": [HELD_UNTIL],
     "ShareAcknowledgeRequest.AcknowledgementBatch": [REASON, RELEASE_DELAYS],
     "ShareGroupDescribeResponse.Member": [(*HEARTBEAT_AGE, range(1, 2))],

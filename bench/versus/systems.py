@@ -219,6 +219,8 @@ class ThreeNodes:
     def pids(self) -> list[int]:
         return [broker.pid for broker in self.brokers.values()]
 
+    count = len(NODES)
+
     def cpu_s(self) -> float:
         return sum(broker.cpu().total for broker in self.brokers.values())
 

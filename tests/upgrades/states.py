@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OLDER = "84b83c5"
 """The state before transactions, log-ins and groups of the consumer protocol."""
+RECENT = "4148bb61"
+"""The first state that is to go on of those that have share groups and records that wait."""
 SECONDS = 300
 _ADDRESS = re.compile(r"(?:listens on\s+|bootstrap\s+|REST at )(?:\w+://)?([^\s,]+)")
 
@@ -74,13 +76,13 @@ class Process:
         return rest
 
 
-def older_state(directory: Path) -> State:
+def older_state(directory: Path, commit: str = OLDER) -> State:
     """Skips where git does not have that commit."""
-    asked = ["git", "archive", "--format=tar", OLDER, "src"]
+    asked = ["git", "archive", "--format=tar", commit, "src"]
     try:
         done = subprocess.run(asked, cwd=ROOT, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip(f"this is no clone with the commit {OLDER}")
+        pytest.skip(f"this is no clone with the commit {commit}")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as files:
         files.extractall(directory, filter="data")
     return State(directory / "src")

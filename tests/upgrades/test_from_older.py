@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from tests.cluster.connect_processes import worker_file
 from tests.upgrades.load import Load
-from tests.upgrades.states import SECONDS, THIS, Process, State, older_state
+from tests.upgrades.states import RECENT, SECONDS, THIS, Process, State, older_state
 
 pytestmark = pytest.mark.soak
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -215,3 +215,36 @@ def until_well(cluster: Cluster) -> None:
         if said == "all is well\n":
             return
     raise AssertionError(said)
+
+
+def test_what_waits_and_what_a_share_group_has_read_go_on(tmp_path: Path) -> None:
+    """Nothing of it is lost, and nothing comes twice."""
+    recent = older_state(tmp_path / "sources", RECENT)
+    take = ["consume", "--topic", "jobs", "--share", "--group", "workers", "--max-messages"]
+    with a_node(recent, tmp_path / "data") as servers:
+        recent.command("features", "upgrade", "--feature", "share.version=1", *servers, exit_code=None)
+        waits = ["topics", "--create", "--topic", "reminders", "--config", "penstock.delay.enable=true"]
+        recent.command(*waits, *servers)
+        producer = Producer({"bootstrap.servers": servers[1]})
+        for number in range(3):
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("penstock-delay", b"86400000"),
+                ("penstock-delay-id", b"%d" % number),
+            ]
+            producer.produce("reminders", b"reminder-%d" % number, headers=headers)
+        assert producer.flush(SECONDS) == 0
+        begins = ["configs", "--alter", "--entity-type", "groups", "--entity-name", "workers"]
+        recent.command(*begins, "--add-config", "share.auto.offset.reset=earliest", *servers)
+        recent.command("produce", "--topic", "jobs", *servers, given="".join(f"job-{number}\n" for number in range(10)))
+        taken = words(recent.command(*take, "4", *servers))
+    with a_node(THIS, tmp_path / "data") as servers:
+        for number in (1, 0, 2):
+            THIS.command("delayed", "now", "--topic", "reminders", "--id", str(number), *servers)
+        come = ["consume", "--topic", "reminders", "--from-beginning", "--max-messages", "3", *servers]
+        assert words(THIS.command(*come)) == ["reminder-1", "reminder-0", "reminder-2"]
+        taken += words(THIS.command(*take, "6", *servers))
+    assert sorted(taken) == [f"job-{number}" for number in range(10)]
+
+
+def words(said: str) -> list[str]:
+    return [word for word in said.split() if word.startswith(("job-", "reminder-"))]

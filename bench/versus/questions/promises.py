@@ -85,46 +85,55 @@ SHARED = (
     Figure("CPU µs/record", "µs", "lower"),
 )
 MANY = (SHARED[0], SHARED[-1])
+Asked = BrokerProcess | ThreeNodes
 SIZES, SHARED_RECORDS = (100, 1000), 200_000
 THREADS, MANY_RECORDS = 16, 1_000_000
 TOOL = "org.apache.kafka.tools.ShareConsumerPerformance"
 
 
 def shared(effort: Effort) -> list[Line]:
-    """P18: one node; a topic of six partitions is worked off by a share group that accepts each record.
+    """P18: one node, and three with three replicas; a topic of six partitions is worked off by a share group that
+    accepts each record.
 
     Many members are Java's: so many of librdkafka's preview in one process hang, against Kafka too.
     """
-    with both() as brokers:
-        one = {f"{size} B, 1 member": partial(_shared, size, effort.records(SHARED_RECORDS)) for size in SIZES}
-        many = {f"{size} B, {THREADS} members": partial(_divided, size, effort.records(MANY_RECORDS)) for size in SIZES}
-        return compared(effort, "P18", SHARED, brokers, one) + compared(effort, "P18", MANY, brokers, many)
+    lines: list[Line] = []
+    for where, systems in (("", both), (", three nodes", three_of_each)):
+        one = {f"{size} B, 1 member{where}": partial(_shared, size, effort.records(SHARED_RECORDS)) for size in SIZES}
+        many = {
+            f"{size} B, {THREADS} members{where}": partial(_divided, size, effort.records(MANY_RECORDS))
+            for size in SIZES
+        }
+        if any(effort.case in f"P18 {case}" for case in (*one, *many)):
+            with systems() as asked:
+                lines += compared(effort, "P18", SHARED, asked, one) + compared(effort, "P18", MANY, asked, many)
+    return lines
 
 
-def _shared(size: int, records: int, broker: BrokerProcess, number: int) -> Sample:
+def _shared(size: int, records: int, broker: Asked, number: int) -> Sample:
     name = _jobs(broker, f"jobs-{size}-{number}", size, records)
-    before = broker.cpu()
+    before = broker.cpu_s()
     figures = Child(share, broker.address, name, name, records).result()
-    used = (broker.cpu() - before).total
+    used = broker.cpu_s() - before
     delete_topic(broker.address, name)
     return sample_of(SHARED, *figures, used * 1e6 / records)
 
 
-def _divided(size: int, records: int, broker: BrokerProcess, number: int) -> Sample:
+def _divided(size: int, records: int, broker: Asked, number: int) -> Sample:
     """The rate counts from the members' start."""
     name = _jobs(broker, f"jobs-{size}-{THREADS}-{number}", size, records)
     words = {"bootstrap-server": broker.address, "topic": name, "group": name, "messages": records, "threads": THREADS}
     options = [word for key, value in words.items() for word in (f"--{key}", str(value))]
-    before = broker.cpu()
+    before = broker.cpu_s()
     said = said_by([*java_command("kafka-tools", TOOL, "-Xmx512m"), *options, "--timeout", "60000"])
-    used = (broker.cpu() - before).total
+    used = broker.cpu_s() - before
     delete_topic(broker.address, name)
     heads, figures = (line.split(", ") for line in said.strip().splitlines()[:2])
     return sample_of(MANY, float(dict(zip(heads, figures, strict=True))["nMsg.sec"]), used * 1e6 / records)
 
 
-def _jobs(broker: BrokerProcess, name: str, size: int, records: int) -> str:
-    create_topic(broker.address, name, PARTITIONS)
+def _jobs(broker: Asked, name: str, size: int, records: int) -> str:
+    create_topic(broker.address, name, PARTITIONS, broker.count)
     set_config(broker.address, name, "share.auto.offset.reset", "earliest", of=GROUP)
     produce(broker.address, name, records, size, LARGE)
     return name

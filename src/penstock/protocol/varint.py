@@ -65,10 +65,13 @@ def encode_varint(value: int) -> bytes:
 
 def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Errors as in `decode_uvarint`. Up to ten bytes are read: this serves for Kafka's varint and varlong alike."""
-    byte = buffer[position]
-    position += 1
-    value = byte & 0x7F
-    shift = 7
+    first = buffer[position]
+    if first < 0x80:
+        return (first >> 1) ^ -(first & 1), position + 1
+    byte = buffer[position + 1]
+    value = first & 0x7F | (byte & 0x7F) << 7
+    position += 2
+    shift = 14
     while byte > 0x7F:
         if shift == 7 * _MAX_BYTES_OF_VARLONG:
             raise DecodeError("a varint of more than ten bytes")

@@ -15,6 +15,7 @@ from penstock.coordinator.group.share.state import ShareGroupState, ShareGroupVi
 from penstock.coordinator.group.share.table import ShareGroupTable
 from penstock.coordinator.group.share.values import StatePartitions
 from penstock.coordinator.machine import Draft
+from penstock.coordinator.share import decisions
 from penstock.coordinator.share.records import ShareState, Snapshot
 from penstock.protocol.errors import ErrorCode
 
@@ -49,7 +50,17 @@ def asked_for_two_things_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def the_next_group_of_that_name_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """What came to the share coordinator after the deletion of a group stays there."""
-    monkeypatch.setattr(states, "_fenced", lambda _: [])
+    monkeypatch.setattr(states, "_newest_epoch", lambda _: None)
+
+
+def what_was_deleted_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kafka has it: the next group of that name is where the one before was to begin."""
+    initialize = decisions.decide_initialize
+
+    def late(*asked: Any, **named: Any) -> Any:
+        return initialize(*asked, **{**named, "heeds_deletions": False})
+
+    monkeypatch.setattr("penstock.coordinator.shards.shares.decide_initialize", late)
 
 
 def new_partitions_wait_for_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +120,7 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     the_next_coordinator_does_not_go_on,
     asked_for_two_things_at_once,
     the_next_group_of_that_name_waits_for_ever,
+    what_was_deleted_begins_late,
     new_partitions_wait_for_a_join,
     answered_before_the_commit,
     nothing_taken_back,

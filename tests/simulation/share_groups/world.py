@@ -6,6 +6,7 @@ the share coordinators gets lost on either way, and comes late, also when its co
 
 * No committed assignment has a partition that is not initialized, nor one that the share coordinator does not have.
 * What has been read is there, and in its place, until somebody asks to delete or to move it.
+* What was sent to begin something before it was deleted begins nothing after that.
 * Who was told of an assignment finds it in the committed log, or a later one.
 
 A late heartbeat that says what its member reads is not among the faults: nothing in it tells that it is old, so the
@@ -15,6 +16,7 @@ protocol relies on connections to keep an order. So it is with a deletion at the
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from random import Random
@@ -81,6 +83,8 @@ class World:
         self.clients: list[Any] = []
         self.read: dict[Place, int] = {}
         """What was delivered for good: where the group is by now, of what it has, and nobody has asked to delete."""
+        self.deletions: Counter[Place] = Counter()
+        """How often each was deleted at its share coordinator."""
         self.is_administrated = self.random.random() < 0.5
         self.is_administrated_until_ms = 0
         self.fails = self.kills = self.reads = 0
@@ -206,22 +210,36 @@ class World:
         assert isinstance(job, AtShareCoordinators)
         is_lost, is_unanswered, is_doubled = self.chance(0.1), self.chance(0.1), self.chance(0.1)
         deletes = isinstance(job.request, DeleteShareGroupStateRequest)
+        sent_after = dict(self.deletions)
 
         def arrive() -> None:
             if deletes and shard is not self.shard:
                 return
-            answer = None if is_lost else self._arrive(job)
+            answer = None if is_lost else self._arrive(job, sent_after)
             if is_doubled and not deletes:
-                self.after(self.random.choice((10, 1_500, 3_000)), lambda: self._arrive(job) and None)
+                self.after(self.random.choice((10, 1_500, 3_000)), lambda: self._arrive(job, sent_after) and None)
             error = ErrorCode.NETWORK_EXCEPTION if is_lost or is_unanswered else ErrorCode.NONE
             back = None if error is not ErrorCode.NONE else answer
             self.after(self.random.choice((1, 20, 200)), lambda: self._bring(shard, errand, back, error))
 
         self.after(self.random.choice((1, 20, 200, 1_500)), arrive)
 
-    def _arrive(self, job: AtShareCoordinators) -> Any:
+    def _arrive(self, job: AtShareCoordinators, sent_after: dict[Place, int]) -> Any:
         self.states.refuses = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.chance(0.1) else None
-        return self.states.asked(job)
+        request: Any = job.request
+        places = [(topic.topic_id, it.partition) for topic in request.topics for it in topic.partitions]
+        before = {place: self.states.state(GROUP, *place) for place in places}
+        answer = self.states.asked(job)
+        if self.states.refuses is None and isinstance(request, DeleteShareGroupStateRequest):
+            self.deletions.update(places)
+        elif any(
+            self._is_late(place, sent_after) and self.states.state(GROUP, *place) != before[place] for place in places
+        ):
+            raise ViolationError("what was deleted has begun by a request that was sent before")
+        return answer
+
+    def _is_late(self, place: Place, sent_after: dict[Place, int]) -> bool:
+        return self.deletions[place] > sent_after.get(place, 0)
 
     def _bring(self, shard: GroupShard, errand: Errand, answer: Any, error: ErrorCode) -> None:
         if shard is self.shard:

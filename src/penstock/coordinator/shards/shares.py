@@ -13,7 +13,13 @@ from penstock.coordinator.effects import Effect, Token
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.coordinator.machine import PartitionMachine, Reading
 from penstock.coordinator.share.batches import UNKNOWN_OFFSET, StateBatch
-from penstock.coordinator.share.decisions import decide_delete, decide_initialize, decide_read, decide_write
+from penstock.coordinator.share.decisions import (
+    NewerStateError,
+    decide_delete,
+    decide_initialize,
+    decide_read,
+    decide_write,
+)
 from penstock.coordinator.share.records import (
     NOT_COUNTED,
     SharePartitionKey,
@@ -112,9 +118,21 @@ class ShareShard(PartitionMachine[ShareRecord]):
         result = initialize_share_group_state.PartitionResult
 
         def decide(key: SharePartitionKey, known: ShareState | None, data: Any) -> Decided[Any]:
-            was_deleted = key in self._table.image.deleted
-            record = decide_initialize(key, known, data.state_epoch, data.start_offset, now_ms, was_deleted=was_deleted)
-            return partial(result, partition=key.partition), record
+            told = partial(result, partition=key.partition)
+            try:
+                record = decide_initialize(
+                    key,
+                    known,
+                    data.state_epoch,
+                    data.start_offset,
+                    now_ms,
+                    deleted_in=self._table.image.deleted.get(key),
+                    heeds_deletions=data.heeds_deletions,
+                )
+            except NewerStateError as error:
+                refused = {"error_code": error.code, "error_message": error.message}
+                return partial(told, newest_epoch=error.newest_epoch, **refused), None
+            return told, record
 
         return self._decide(token, asked, decide, result, now_ms)
 
@@ -153,6 +171,8 @@ class ShareShard(PartitionMachine[ShareRecord]):
         result = delete_share_group_state.PartitionResult
 
         def decide(key: SharePartitionKey, known: ShareState | None, data: Any) -> Decided[Any]:
+            if data.group_epoch >= 0 and self._table.knows(key):
+                self._table.image.is_deleted(key, data.group_epoch)
             return partial(result, partition=key.partition), decide_delete(key, known)
 
         return self._decide(token, asked, decide, result, now_ms)

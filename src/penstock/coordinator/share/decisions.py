@@ -10,7 +10,9 @@
 A leader, or a state, of an older epoch than one that was heard of is refused, also where the state began anew since
 then: Kafka says leader epoch 0 in that snapshot, and forgets with the log before it whom it has fenced. What was
 deleted and begins again has the leader epoch `UNREAD`: a leader that writes before it has read that has what was there
-before, and is refused. All functions raise KafkaError.
+before, and is refused. What was deleted begins in a later epoch than that of the group which deleted it: a request that
+comes late is of the group as it was before. Kafka lets it begin, and the next group of that name where it did. All
+functions raise KafkaError.
 """
 
 from collections.abc import Sequence
@@ -29,6 +31,14 @@ from penstock.coordinator.share.settings import ShareCoordinatorSettings
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 
+class NewerStateError(KafkaError):
+    """FENCED_STATE_EPOCH: the state is of another epoch, or was deleted in it."""
+
+    def __init__(self, newest_epoch: int, reason: str) -> None:
+        super().__init__(ErrorCode.FENCED_STATE_EPOCH, reason)
+        self.newest_epoch = newest_epoch
+
+
 def decide_initialize(
     key: SharePartitionKey,
     known: ShareState | None,
@@ -36,15 +46,19 @@ def decide_initialize(
     start_offset: int,
     now_ms: int,
     *,
-    was_deleted: bool = False,
+    deleted_in: int | None = None,
+    heeds_deletions: bool = False,
 ) -> ShareRecord | None:
+    """`deleted_in`: the epoch up to which it was deleted before, if it was."""
     _check_epoch("state", state_epoch)
     if known is not None and state_epoch < known.state_epoch:
         raise _fenced_state(state_epoch, known)
     if known is not None and state_epoch == known.state_epoch:
         return None
+    if heeds_deletions and deleted_in is not None and state_epoch <= deleted_in:
+        raise NewerStateError(deleted_in, f"The state was deleted in epoch {deleted_in}, at or after {state_epoch}.")
     counted = NOT_COUNTED if start_offset == UNKNOWN_OFFSET else 0
-    snapshots, leader_epoch = (0, UNREAD if was_deleted else 0)
+    snapshots, leader_epoch = (0, 0 if deleted_in is None else UNREAD)
     if known is not None:
         snapshots, leader_epoch = known.snapshot_epoch + 1, known.leader_epoch
     state = ShareState(
@@ -143,9 +157,9 @@ def _check_batches(batches: Sequence[StateBatch]) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"No batch can go from {reach}.")
 
 
-def _fenced_state(state_epoch: int, known: ShareState) -> KafkaError:
-    reason = f"The state was initialized in epoch {known.state_epoch} after {state_epoch}."
-    return KafkaError(ErrorCode.FENCED_STATE_EPOCH, reason)
+def _fenced_state(state_epoch: int, known: ShareState) -> NewerStateError:
+    newest = known.state_epoch
+    return NewerStateError(newest, f"The state was initialized in epoch {newest} after {state_epoch}.")
 
 
 def _uninitialized(what: str) -> KafkaError:

@@ -12,8 +12,10 @@ class ShareImage(LogImage[ShareRecord]):
     def __init__(self) -> None:
         self.states: dict[SharePartitionKey, ShareState] = {}
         """Read only."""
-        self.deleted: dict[SharePartitionKey, None] = {}
-        """Those that were there once, the last `MOST_DELETED`: leaders may still have what they were. Read only."""
+        self.deleted: dict[SharePartitionKey, int] = {}
+        """The epochs up to which these were deleted, the last `MOST_DELETED`: leaders may have what they were, and what
+        was to initialize them may be under way. Read only.
+        """
 
     def apply(self, record: ShareRecord) -> ShareState | None:
         before = self.states.get(record.key)
@@ -22,10 +24,14 @@ class ShareImage(LogImage[ShareRecord]):
             self.states[record.key] = after
         elif before is not None:
             del self.states[record.key]
-            self.deleted[record.key] = None
-            if len(self.deleted) > MOST_DELETED:
-                del self.deleted[next(iter(self.deleted))]
+            self.is_deleted(record.key, before.state_epoch)
         return before
+
+    def is_deleted(self, key: SharePartitionKey, up_to_epoch: int) -> None:
+        """Before it is written, too: what it says of the past stays true should that fail."""
+        self.deleted[key] = max(up_to_epoch, self.deleted.pop(key, -1))
+        if len(self.deleted) > MOST_DELETED:
+            del self.deleted[next(iter(self.deleted))]
 
     def undoing(self, record: ShareRecord, before: ShareState | None) -> ShareRecord:
         return TakenBack(record.key, before)

@@ -183,7 +183,7 @@ class Delivery:
             if not mover.add(*self._held.take(entry)):
                 break
         if mover.chosen:
-            self._append(mover.moved(now_ms), now_ms)
+            self.records.take_moved(mover.chosen, self._append(mover.moved(now_ms), now_ms))
             for due in mover.chosen:
                 self._held.is_delivered(due)
         next_ms = self.records.waiting.next_due_ms
@@ -194,15 +194,14 @@ class Delivery:
             self._held.rest()
         return False
 
-    def _append(self, batch: bytearray, now_ms: int) -> None:
-        """And be shown it, as if it was read."""
+    def _append(self, batch: bytearray, now_ms: int) -> BatchHeader:
+        """As the next batch that `records` takes, as if it was read."""
         if self._wait is not None:  # this needs no waking
             self._leader.appended.cancel(self._wait)
             self._wait = None
         result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
         assert result.base_offset == self.records.position
-        is_taken = self.records.take(memoryview(batch), read_header(batch))
-        assert is_taken, "it has few records"
+        return read_header(batch)
 
     # carrying on
 
@@ -237,7 +236,9 @@ class Delivery:
         if still:
             _, records = held.part(numbers.start)
             chosen = [record for row, record in zip(rows, records, strict=True) if row.waited_at in still]
-            self._append(carry(chosen, list(still.values()), held.compression, now_ms=now_ms), now_ms)
+            batch = carry(chosen, list(still.values()), held.compression, now_ms=now_ms)
+            is_taken = self.records.take(memoryview(batch), self._append(batch, now_ms))
+            assert is_taken, "it has few records"
         self._carried = held.base_offset, numbers.stop
         return numbers.stop >= held.count
 

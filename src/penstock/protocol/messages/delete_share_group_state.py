@@ -10,6 +10,7 @@ class PartitionData(Message):
     """Partition data, a part of `DeleteShareGroupStateRequest`."""
 
     partition: int = field("int32", "0+", default=0)
+    group_epoch: int = field("int32", "0+", tag=10000, default=-1)
 
 
 class DeleteStateData(Message):

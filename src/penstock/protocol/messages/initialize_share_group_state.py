@@ -12,6 +12,7 @@ class PartitionData(Message):
     partition: int = field("int32", "0+", default=0)
     state_epoch: int = field("int32", "0+", default=0)
     start_offset: int = field("int64", "0+", default=0)
+    heeds_deletions: bool = field("bool", "0+", tag=10000, default=False)
 
 
 class InitializeStateData(Message):
@@ -34,6 +35,7 @@ class PartitionResult(Message):
     partition: int = field("int32", "0+", default=0)
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", nullable="0+", default=None)
+    newest_epoch: int = field("int32", "0+", tag=10000, default=-1)
 
 
 class InitializeStateResult(Message):

@@ -16,12 +16,13 @@ It reads no log: `position` is where the next batch begins that it is to be show
 before it has been shown all there is.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
 from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row
-from penstock.protocol.due import Due, moved_batch, moved_in
+from penstock.protocol.due import Due, Moved, moved_batch, moved_in
 from penstock.replication.delayed.waiting import Entry, Waiting
 
 MOST_ROWS: Final = 2_500
@@ -60,14 +61,20 @@ class DelayedRecords:
         offsets. Raises DecodeError.
         """
         if not header.is_held:
-            self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
-            for moved in moved_in(batch, header):
-                if self._knows(moved.waited_at):
-                    self.waiting.moved(moved.waited_at, moved.id)
-        elif not self._takes_rows(batch, header):
+            self.take_moved(moved_in(batch, header), header)
+            return True
+        if not self._takes_rows(batch, header):
             return False
         self.position = header.last_offset + 1
         return True
+
+    def take_moved(self, records: Iterable[Moved | Due], header: BatchHeader) -> None:
+        """The next batch of the log, which has moved these. To whom wrote it, its bytes say nothing new."""
+        self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
+        for moved in records:
+            if self._knows(moved.waited_at):
+                self.waiting.moved(moved.waited_at, moved.id)
+        self.position = header.last_offset + 1
 
     def _takes_rows(self, batch: bytes | memoryview, header: BatchHeader) -> bool:
         if not self.has_begun(header):

@@ -38,6 +38,9 @@ OFFSET_BITS: Final = 36
 """An entry in a slot is one number of 64 bits: when it is due within the slot, and the low bits of where it waits."""
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 assert max(SHIFTS) + OFFSET_BITS <= 64
+NUMBER_BITS: Final = 63
+"""Of an entry's number in the heap the offset has so many."""
+_NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1
 
 
 class Entry(NamedTuple):
@@ -45,6 +48,11 @@ class Entry(NamedTuple):
 
     due_ms: int
     waited_at: int
+
+
+def _number(entry: Entry) -> int:
+    """Numbers are in the order of their entries."""
+    return entry.due_ms << NUMBER_BITS | entry.waited_at
 
 
 class _Part:
@@ -147,6 +155,7 @@ class Waiting:
         "_clearing",
         "_count",
         "_credit",
+        "_first",
         "_gone",
         "_ids",
         "_levels",
@@ -161,7 +170,10 @@ class Waiting:
         self._until_ms = [0 for _ in SHIFTS]
         """Slots of a level that begin before are opened: what is due then goes to the level below, or to the heap."""
         self._near: dict[int, Entry] = {}
-        self._order: list[Entry] = []
+        self._order: list[int] = []
+        """A heap of what is near, each entry as one number, which is compared three times as fast."""
+        self._first: list[Entry] = []
+        """Taken from the heap, in order, to be moved."""
         self._gone = set[int]()
         """Where entries in slots have waited that wait no longer."""
         self._ids: dict[int, Entry] = {}
@@ -244,14 +256,18 @@ class Waiting:
         """The first ones, which go on waiting until they are `moved`; none, too, while there is more to open."""
         if not self._open(now_ms):
             return []
-        found: list[Entry] = []
-        while self._order and len(found) < most and self._order[0].due_ms <= now_ms:
-            entry = heapq.heappop(self._order)
-            if self._near.get(entry.waited_at) == entry:
-                found.append(entry)
-        for entry in found:
-            heapq.heappush(self._order, entry)
-        return found
+        found = self._still_first()
+        if found and (found[-1].due_ms > now_ms or (self._order and self._order[0] < _number(found[-1]))):
+            for entry in found:  # the clock was set back, or what came since is due before
+                heapq.heappush(self._order, _number(entry))
+            found = []
+        end = now_ms + 1 << NUMBER_BITS
+        while self._order and len(found) < most and self._order[0] < end:
+            counts = self._counts(heapq.heappop(self._order))
+            if counts is not None:
+                found.append(counts)
+        self._first = found
+        return found[:most]
 
     def near(self, offsets: Iterable[int]) -> list[int]:
         """Which of those that were due soon wait still."""
@@ -265,10 +281,12 @@ class Waiting:
     @property
     def next_due_ms(self) -> int | None:
         """Not after the next entry is due; None if nothing waits."""
-        while self._order and self._near.get(self._order[0].waited_at) != self._order[0]:
+        while self._order and self._counts(self._order[0]) is None:
             heapq.heappop(self._order)
+        self._first = self._still_first()
         times = [level.order[0] << level.shift for level in self._levels if level.order]
-        times += [entry.due_ms for entry in self._order[:1]]
+        times += [entry.due_ms for entry in self._first[:1]]
+        times += [number >> NUMBER_BITS for number in self._order[:1]]
         return min(times, default=None)
 
     # where it lies
@@ -315,6 +333,14 @@ class Waiting:
 
     # within
 
+    def _still_first(self) -> list[Entry]:
+        return [entry for entry in self._first if self._near.get(entry.waited_at) is entry]
+
+    def _counts(self, number: int) -> Entry | None:
+        """What has this number in the heap, if it waits still, and is due then."""
+        entry = self._near.get(number & _NUMBER_MASK)
+        return entry if entry is not None and entry.due_ms == number >> NUMBER_BITS else None
+
     def _put(self, entry: Entry) -> None:
         for level, until_ms in zip(reversed(self._levels), reversed(self._until_ms), strict=True):
             if entry.due_ms >= until_ms:
@@ -324,7 +350,7 @@ class Waiting:
 
     def _to_heap(self, entry: Entry) -> None:
         self._near[entry.waited_at] = entry
-        heapq.heappush(self._order, entry)
+        heapq.heappush(self._order, _number(entry))
 
     def _open(self, now_ms: int) -> bool:
         """A step of it; whether all that may be due now is in the heap."""

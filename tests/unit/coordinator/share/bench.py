@@ -95,9 +95,17 @@ class Bench:
         found = self.replies[token]
         return found[0] if found is not None else None
 
-    def initialize(self, state_epoch: int = 1, start_offset: int = 0, partition: int = 0, **rest: Any) -> Any:
+    def initialize(
+        self,
+        state_epoch: int = 1,
+        start_offset: int = 0,
+        partition: int = 0,
+        *,
+        heeds_deletions: bool = False,
+        **rest: Any,
+    ) -> Any:
         data = initialize_share_group_state.PartitionData(
-            partition=partition, state_epoch=state_epoch, start_offset=start_offset
+            partition=partition, state_epoch=state_epoch, start_offset=start_offset, heeds_deletions=heeds_deletions
         )
         return self._ask(self.shard.initialize, data, **rest)
 
@@ -132,8 +140,9 @@ class Bench:
     def summary(self, partition: int = 0) -> Any:
         return self._ask(self.shard.summarize, read_share_group_state_summary.PartitionData(partition=partition))
 
-    def delete(self, partition: int = 0, **rest: Any) -> Any:
-        return self._ask(self.shard.delete, delete_share_group_state.PartitionData(partition=partition), **rest)
+    def delete(self, partition: int = 0, *, group_epoch: int = -1, **rest: Any) -> Any:
+        data = delete_share_group_state.PartitionData(partition=partition, group_epoch=group_epoch)
+        return self._ask(self.shard.delete, data, **rest)
 
     # -- what is known ------------------------------------------------------------------------------------------------
 

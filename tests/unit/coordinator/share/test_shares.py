@@ -1,5 +1,6 @@
 """What a share coordinator answers, what it writes for that, and what the next one finds."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -177,6 +178,29 @@ def test_what_is_deleted_is_gone_with_its_epochs() -> None:
     assert bench.state() is None
     assert bench.initialize(state_epoch=1).error_code == 0
     assert bench.read(leader_epoch=1).error_code == 0
+
+
+def test_what_was_deleted_does_not_begin_by_a_request_that_was_sent_before() -> None:
+    """The group had gone to its epoch 5 without writing that here; the next group of that name begins above."""
+    bench = Bench()
+    bench.initialize(state_epoch=3)
+    late: dict[str, Any] = {"state_epoch": 5, "start_offset": 70, "heeds_deletions": True}
+    bench.delete(group_epoch=5)
+    refused = bench.initialize(**late)
+    assert (refused.error_code, refused.newest_epoch) == (ErrorCode.FENCED_STATE_EPOCH, 5)
+    assert bench.initialize(6, -1, heeds_deletions=True).error_code == 0
+    refused = bench.initialize(**late)
+    assert (refused.error_code, refused.newest_epoch) == (ErrorCode.FENCED_STATE_EPOCH, 6)
+    assert bench.read().start_offset == -1
+
+
+def test_what_a_log_says_was_deleted_is_known_after_a_load() -> None:
+    bench = Bench()
+    bench.initialize(state_epoch=3)
+    bench.delete()
+    bench.restart()
+    assert bench.initialize(3, heeds_deletions=True).error_code == ErrorCode.FENCED_STATE_EPOCH
+    assert bench.initialize(state_epoch=3).error_code == 0, "Kafka's coordinators of groups know nothing of this"
 
 
 def test_answers_wait_for_the_log_and_what_fails_is_taken_back() -> None:

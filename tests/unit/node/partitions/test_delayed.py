@@ -18,6 +18,7 @@ from penstock.node.partitions import delayed, held_records
 from penstock.protocol.batch import DELAYED
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch, iterate_records
+from penstock.replication.delayed import machine
 from penstock.replication.delayed.machine import MOST_MOVED
 
 NOW_MS = 1_700_000_000_000
@@ -132,6 +133,18 @@ def test_what_waits_outlives_deletion_and_comes_in_its_order(one: One) -> None:
     one.restart()
     one.run(3 * DAY_MS)
     assert one.values() == [b"b", b"c", b"a"]
+
+
+def test_who_delivers_does_not_read_again_what_it_wrote(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million may be due in a second."""
+
+    def read_again(*_: object) -> None:
+        pytest.fail("a delivered batch was read by its writer")
+
+    monkeypatch.setattr(machine, "moved_in", read_again)
+    one.send(b"a", b"b", headers=in_days(1))
+    one.run(DAY_MS)
+    assert one.values() == [b"a", b"b"]
 
 
 def test_very_many_are_carried_on_by_and_by(one: One) -> None:

@@ -25,7 +25,7 @@ from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 class ShareGroup(AssignedGroup[ShareGroupState, ShareGroupView]):
     """Its sessions are kept by `timing.py`."""
 
-    __slots__ = ("asked", "deleted_later")
+    __slots__ = ("asked", "deleted_later", "passed")
 
     kind: ClassVar[str] = "share"
     protocol_type: ClassVar[str] = "share"
@@ -39,6 +39,8 @@ class ShareGroup(AssignedGroup[ShareGroupState, ShareGroupView]):
         """Topics about which share coordinators are asked just now."""
         self.deleted_later: dict[UUID, None] = {}
         """Topics whose deletion is to be tried again, however often it was asked for."""
+        self.passed = (-1, -1)
+        """An epoch in which the share coordinators did not let it begin, and the one to which it went instead."""
 
     def check_pending_commit(self, request: OffsetCommitRequest) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND

@@ -13,12 +13,10 @@ from uuid import UUID
 
 from penstock.coordinator.effects import AtShareCoordinators, Token
 from penstock.coordinator.group.assigned_group import UNCHECKED
-from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share import timing
 from penstock.coordinator.group.share.group import ShareGroup
-from penstock.coordinator.group.share.records import PARTITIONS
-from penstock.coordinator.group.share.table import ShareGroupTable, put
+from penstock.coordinator.group.share.table import ShareGroupTable
 from penstock.coordinator.group.share.values import Initialized, OfTopic
 from penstock.coordinator.machine import Continuation, Draft
 from penstock.protocol.errors import ErrorCode
@@ -35,6 +33,9 @@ RETRY_MS: Final = 100
 """The first pause before something that failed is tried again; it doubles up to `initialize_retry_ms`."""
 BUSY: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 """What is told of a topic about which something else is asked."""
+FENCED: Final = ErrorCode.FENCED_STATE_EPOCH
+LAST_EPOCH: Final = (1 << 31) - 2
+"""There is no other to go on to."""
 BY_STRATEGY: Final = -1
 """The start offset of a partition whose leader is to find it by the group's share.auto.offset.reset."""
 
@@ -78,14 +79,16 @@ def send(house: ShareGroupTable, group: ShareGroup, topics: Initialized, attempt
 
 
 def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, epoch: int, finish: Finish) -> None:
-    """In that epoch of the group, which is committed."""
+    """In that epoch of the group, which is committed, or in one to which it had to go instead (`_pass`)."""
+    if group.passed[0] == epoch:
+        epoch = group.passed[1]
 
     def job(topics: Offsets) -> AtShareCoordinators:
         begin = [
             InitializeStateData(
                 topic_id=topic,
                 partitions=[
-                    BegunPartition(partition=index, state_epoch=epoch, start_offset=offset)
+                    BegunPartition(partition=index, state_epoch=epoch, start_offset=offset, heeds_deletions=True)
                     for index, offset in partitions.items()
                 ],
             )
@@ -93,37 +96,44 @@ def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, ep
         ]
         return AtShareCoordinators(BeginRequest(group_id=group.group_id, topics=begin), BeginResponse)
 
-    def asked(errors: Errors, now_ms: int) -> None:
-        old = {topic: of_earlier for topic, found in errors.items() if (of_earlier := _fenced(found))}
-        if old and epoch == group.committed.epoch and is_there(house, group):
-            busy = {topic: {**errors[topic], **dict.fromkeys(found, BUSY)} for topic, found in old.items()}
-            _clear(house, group, old, partial(finish, {**errors, **busy}), now_ms)
+    def asked(errors: Errors, answer: Any, now_ms: int) -> None:
+        newest = _newest_epoch(answer)
+        if newest is not None and epoch == group.committed.epoch and is_there(house, group):
+            busy: Errors = {
+                topic: {index: BUSY if error is FENCED else error for index, error in found.items()}
+                for topic, found in errors.items()
+            }
+            _pass(house, group, epoch, newest, partial(finish, busy), now_ms)
         else:
             finish(errors, now_ms)
 
     _ask(house, group, job, offsets, asked)
 
 
-def _fenced(partitions: Mapping[int, ErrorCode]) -> list[int]:
-    return [index for index, error in partitions.items() if error is ErrorCode.FENCED_STATE_EPOCH]
+def _newest_epoch(answer: Any) -> int | None:
+    """What is ahead of the group at the share coordinators, if it can be passed. Kafka's say -1: the next is tried."""
+    topics = () if answer is None else answer.results
+    refused = [it.newest_epoch for topic in topics for it in topic.partitions if it.error_code == FENCED]
+    newest = max(refused, default=LAST_EPOCH)
+    return newest if newest < LAST_EPOCH else None
 
 
-def _clear(
-    house: ShareGroupTable, group: ShareGroup, old: Mapping[UUID, list[int]], finish: Callable[[int], None], now_ms: int
+def _pass(
+    house: ShareGroupTable, group: ShareGroup, epoch: int, newest: int, finish: Callable[[int], None], now_ms: int
 ) -> None:
-    """Delete what is ahead of the group: a group of that name was there before, and some of what it had begun came to
-    the share coordinator after its deletion. Only who can write for the group knows that it is not behind itself.
+    """Go to an epoch in which the group may begin: a group of that name was there before, and what it had begun was
+    deleted, or came to the share coordinator after its deletion. Only who can write for the group knows that it is not
+    behind itself.
     """
 
     def then(error: ErrorCode, now_ms: int) -> None:
         timing.wrote(house, group, error, now_ms)
-        if error is ErrorCode.NONE and is_there(house, group):
-            _ask(house, group, partial(_deletion, group), old, lambda _, now_ms: finish(now_ms))
-        else:
-            finish(now_ms)
+        if error is ErrorCode.NONE:
+            group.passed = epoch, group.committed.epoch
+        finish(now_ms)
 
     draft = house.table.draft()
-    put(draft, group.group_id, PARTITIONS, ONE, group.state.partitions)
+    house.next_epoch(draft, group, at_least=newest + 1)
     house.write(draft, now_ms, then=then)
 
 
@@ -182,12 +192,16 @@ def delete(
         for topic, name in topics.items()
     }
     then = partial(_deleted, house, group, topics, attempt, finish)
-    _ask(house, group, partial(_deletion, group), {topic: range(count) for topic, count in counts.items()}, then)
+    asked = {topic: range(count) for topic, count in counts.items()}
+    _ask(house, group, partial(_deletion, group), asked, lambda errors, _, now_ms: then(errors, now_ms))
 
 
 def _deletion(group: ShareGroup, partitions: Mapping[UUID, Iterable[int]]) -> AtShareCoordinators:
     topics = [
-        DeleteStateData(topic_id=topic, partitions=[DeletedPartition(partition=index) for index in indexes])
+        DeleteStateData(
+            topic_id=topic,
+            partitions=[DeletedPartition(partition=index, group_epoch=group.committed.epoch) for index in indexes],
+        )
         for topic, indexes in partitions.items()
         if indexes
     ]
@@ -296,7 +310,7 @@ def _ask(
     group: ShareGroup,
     job: Callable[[Any], AtShareCoordinators],
     asked: Mapping[UUID, Any],
-    finish: Finish,
+    finish: Callable[[Errors, Any, int], None],
 ) -> None:
     """`job` is made of the topics about which nothing is asked yet. The others fail, and whoever asks tries again. What
     was not answered has failed as the errand has, or for a reason that nobody gave.
@@ -315,6 +329,7 @@ def _ask(
                 topic: _errors(told.get(topic, {}), indexes, other if topic in free else BUSY)
                 for topic, indexes in asked.items()
             },
+            answer,
             now_ms,
         )
 

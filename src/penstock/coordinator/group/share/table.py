@@ -39,10 +39,11 @@ class ShareGroupTable(KindTable):
         if partitions != group.state.partitions:
             put(draft, group.group_id, PARTITIONS, ONE, partitions)
 
-    def next_epoch(self, draft: Draft[AnyRecord], group: ShareGroup) -> None:
+    def next_epoch(self, draft: Draft[AnyRecord], group: ShareGroup, at_least: int = 0) -> None:
         """A group without members needs no new assignment."""
         state = group.state
-        put(draft, group.group_id, GROUP, ONE, GroupEpoch(state.epoch + 1, self.topics.hash_of(state.topics)))
+        epoch = max(state.epoch + 1, at_least)
+        put(draft, group.group_id, GROUP, ONE, GroupEpoch(epoch, self.topics.hash_of(state.topics)))
         if not state.members:
             group.assigning = None  # what is being worked out is for members that are gone, and for an earlier epoch
             put(draft, group.group_id, ASSIGNMENT, ONE, AssignmentEpoch(group.state.epoch, 0))

@@ -387,7 +387,27 @@ def test_what_an_earlier_group_of_that_name_left_behind_stops_nobody() -> None:
     assert bench.states.starts(GROUP, A) == {0: 5}
 
 
-def test_a_coordinator_that_is_behind_clears_nothing_away() -> None:
+@pytest.mark.parametrize("is_first", [True, False], ids=["before the new group begins", "after that"])
+def test_what_was_to_begin_a_group_that_was_deleted_does_not_begin_the_next_of_that_name(*, is_first: bool) -> None:
+    """It was sent to alter an offset, and comes late; the next group asks for the newest records, in the same epoch."""
+    bench = Bench(a=1)
+    bench.keeps = True
+    bench.alter(a={0: 70})
+    late = bench.errands[0].job
+    assert isinstance(late, AtShareCoordinators)
+    bench.keeps = False
+    bench.come_back(ErrorCode.NETWORK_EXCEPTION)
+    assert bench.delete_group() is ErrorCode.NONE
+    if is_first:
+        bench.states.asked(late)
+    bench.join("m1", "a")
+    bench.advance(4_000)
+    bench.states.asked(late)
+    assert bench.settle("m1") == {"m1": {"a": [0]}}
+    assert bench.states.starts(GROUP, A) == {0: -1}
+
+
+def test_a_coordinator_that_is_behind_passes_nothing() -> None:
     bench = Bench(a=1)
     bench.keeps = True
     bench.join("m1", "a")
@@ -396,7 +416,9 @@ def test_a_coordinator_that_is_behind_clears_nothing_away() -> None:
     bench.come_back()
     assert not bench.errands
     bench.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert not bench.errands, "nothing is deleted before it is written for the group"
+    assert not bench.errands, "nothing is asked again before it is written for the group"
+    bench.keeps = False
+    bench.advance(1_000)
     assert bench.states.starts(GROUP, A) == {0: 77}
 
 
