@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.effects import Append, Cut, Effect, Errand, Job, KeyValue, Note, Part, Reply, Token
-from penstock.coordinator.timers import Timers
+from penstock.coordinator.timers import Timer, Timers
 from penstock.protocol.errors import ErrorCode
 
 Continuation = Callable[[ErrorCode, int], None]
@@ -274,6 +274,12 @@ class Agenda(Generic[RecordT]):
 
     def came_back(self, errand_id: int, answer: Any, error: ErrorCode, now_ms: int) -> None:
         self._errands.pop(errand_id)(answer, error, now_ms)
+
+    def pause(self, then: Callable[[ErrorCode, int], None], until_ms: int) -> None:
+        """For a request that waits: `then` runs once, with NONE at that time, or with the error of `fail_all`."""
+        errand_id = next(self._errand_ids)
+        self._errands[errand_id] = lambda _, error, now_ms: then(error, now_ms)
+        self.timers.set(Timer(self.came_back, errand_id, None, ErrorCode.NONE), until_ms)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

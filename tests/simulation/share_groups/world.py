@@ -7,6 +7,8 @@ the share coordinators gets lost on either way, and comes late, also when its co
 * No committed assignment has a partition that is not initialized, nor one that the share coordinator does not have.
 * What has been read is there, and in its place, until somebody asks to delete or to move it.
 * What was sent to begin something before it was deleted begins nothing after that.
+* Of a group that is gone nothing is left at the share coordinators: the next one of its name would go on there.
+* Who waits for an answer of a coordinator that hands over gets one.
 * Who was told of an assignment finds it in the committed log, or a later one.
 
 A late heartbeat that says what its member reads is not among the faults: nothing in it tells that it is old, so the
@@ -85,6 +87,8 @@ class World:
         """What was delivered for good: where the group is by now, of what it has, and nobody has asked to delete."""
         self.deletions: Counter[Place] = Counter()
         """How often each was deleted at its share coordinator."""
+        self.unanswered_until_ms = 0
+        """Until then no answer of a share coordinator arrives."""
         self.is_administrated = self.random.random() < 0.5
         self.is_administrated_until_ms = 0
         self.fails = self.kills = self.reads = 0
@@ -149,6 +153,8 @@ class World:
         while self.under_way:
             self._committed(shard)
         self.carry_out(shard, shard.unload(self.now_ms))
+        if self.waiting:
+            raise ViolationError(f"{len(self.waiting)} requests wait for a coordinator that is gone")
         self._is_gone()
 
     def _is_gone(self) -> None:
@@ -209,6 +215,7 @@ class World:
             return
         assert isinstance(job, AtShareCoordinators)
         is_lost, is_unanswered, is_doubled = self.chance(0.1), self.chance(0.1), self.chance(0.1)
+        is_unanswered |= self.now_ms < self.unanswered_until_ms
         deletes = isinstance(job.request, DeleteShareGroupStateRequest)
         sent_after = dict(self.deletions)
 
@@ -324,7 +331,9 @@ class World:
             raise ViolationError(f"{member_id} is told of epoch {response.member_epoch}, which is not committed")
 
     def check(self) -> None:
-        """What was read is where it was, of what was not to go."""
+        """What was read is where it was, of what was not to go; nothing is there of a group that is gone."""
+        if self.state() is None and self.states.shard.states():
+            raise ViolationError(f"of no group there are {list(self.states.shard.states())}")
         for place, offset in self.read.items():
             state = self.states.state(GROUP, *place)
             if state is None or state.start_offset < offset:

@@ -126,7 +126,7 @@ class ShareShard(PartitionMachine[ShareRecord]):
                     data.state_epoch,
                     data.start_offset,
                     now_ms,
-                    deleted_in=self._table.image.deleted.get(key),
+                    deleted_in=self._table.image.deleted_in(key),
                     heeds_deletions=data.heeds_deletions,
                 )
             except NewerStateError as error:

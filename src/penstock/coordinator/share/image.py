@@ -12,9 +12,9 @@ class ShareImage(LogImage[ShareRecord]):
     def __init__(self) -> None:
         self.states: dict[SharePartitionKey, ShareState] = {}
         """Read only."""
-        self.deleted: dict[SharePartitionKey, int] = {}
-        """The epochs up to which these were deleted, the last `MOST_DELETED`: leaders may have what they were, and what
-        was to initialize them may be under way. Read only.
+        self._deleted: dict[int, int] = {}
+        """By the hashes of their keys, as names of groups have up to 32 kB: who shares another one's goes to a later
+        epoch for nothing.
         """
 
     def apply(self, record: ShareRecord) -> ShareState | None:
@@ -24,14 +24,22 @@ class ShareImage(LogImage[ShareRecord]):
             self.states[record.key] = after
         elif before is not None:
             del self.states[record.key]
-            self.is_deleted(record.key, before.state_epoch)
+            if not isinstance(record, TakenBack):  # who could not begin may begin in the same epoch, when asked again
+                self.is_deleted(record.key, before.state_epoch)
         return before
 
     def is_deleted(self, key: SharePartitionKey, up_to_epoch: int) -> None:
         """Before it is written, too: what it says of the past stays true should that fail."""
-        self.deleted[key] = max(up_to_epoch, self.deleted.pop(key, -1))
-        if len(self.deleted) > MOST_DELETED:
-            del self.deleted[next(iter(self.deleted))]
+        known = hash(key)
+        self._deleted[known] = max(up_to_epoch, self._deleted.pop(known, -1))
+        if len(self._deleted) > MOST_DELETED:
+            del self._deleted[next(iter(self._deleted))]
+
+    def deleted_in(self, key: SharePartitionKey) -> int | None:
+        """The epoch up to which it was deleted, if it is one of the last `MOST_DELETED`: leaders may have what it was,
+        and what was to initialize it may be under way.
+        """
+        return self._deleted.get(hash(key))
 
     def undoing(self, record: ShareRecord, before: ShareState | None) -> ShareRecord:
         return TakenBack(record.key, before)

@@ -203,6 +203,16 @@ def test_what_a_log_says_was_deleted_is_known_after_a_load() -> None:
     assert bench.initialize(state_epoch=3).error_code == 0, "Kafka's coordinators of groups know nothing of this"
 
 
+def test_what_could_not_be_written_begins_in_the_same_epoch_when_it_is_asked_again() -> None:
+    """It was not deleted: nothing of it was told to anybody."""
+    bench = Bench()
+    bench.holds = True
+    assert bench.initialize(heeds_deletions=True) is None
+    bench.fail()
+    bench.holds = False
+    assert bench.initialize(heeds_deletions=True).error_code == 0
+
+
 def test_answers_wait_for_the_log_and_what_fails_is_taken_back() -> None:
     bench = Bench()
     bench.initialize()

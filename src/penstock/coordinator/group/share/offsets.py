@@ -73,7 +73,14 @@ def alter(
     if attempt + 1 < ATTEMPTS and any(
         it.error_code == states.BUSY for told in answer.responses for it in told.partitions
     ):
-        states.later(house, lambda now_ms: alter(house, token, request, now_ms, attempt + 1), attempt, now_ms)
+
+        def again(error: ErrorCode, now_ms: int) -> None:
+            if error is ErrorCode.NONE:
+                alter(house, token, request, now_ms, attempt + 1)
+            else:
+                house.table.reply(token, _unless_lost(answer, group_write_error(error)))
+
+        house.table.pause(again, now_ms + states.pause_ms(house, attempt))
         return
     offsets = {topic: found for topic, found in offsets.items() if found}
     if not offsets:
@@ -162,14 +169,15 @@ def _ask_to_begin(
     """Asked again it is for the same epoch: what was altered meanwhile stays so."""
 
     def asked(errors: Errors, now_ms: int) -> None:
-        def again(now_ms: int) -> None:
-            if _may_still_begin(house, group, offsets):
+        def again(error: ErrorCode, now_ms: int) -> None:
+            if error is ErrorCode.NONE and _may_still_begin(house, group, offsets):
                 _ask_to_begin(house, group, offsets, epoch, finish, attempt + 1)
             else:
                 finish(errors, now_ms)
 
-        if attempt + 1 < ATTEMPTS and any(error in AGAIN for found in errors.values() for error in found.values()):
-            states.later(house, again, attempt, now_ms)
+        may_help = attempt + 1 < ATTEMPTS and _may_still_begin(house, group, offsets)
+        if may_help and any(error in AGAIN for found in errors.values() for error in found.values()):
+            house.table.pause(again, now_ms + states.pause_ms(house, attempt))
         else:
             finish(errors, now_ms)
 
@@ -192,14 +200,17 @@ def _begun(
     errors: Errors,
     now_ms: int,
 ) -> None:
+    failed = {topic: found for topic, found in new.items() if first_error(errors[topic]) is not ErrorCode.NONE}
     for told in answer.responses:
         for partition in told.partitions:
             if not partition.error_code:
                 partition.error_code = errors[told.topic_id][partition.partition_index]
+            undone = failed.get(told.topic_id)
+            if not partition.error_code and undone is not None and partition.partition_index in undone.partitions:
+                partition.error_code = first_error(errors[told.topic_id])
     if not states.is_there(house, group):
         house.table.reply(token, answer)
         return
-    failed = {topic: found for topic, found in new.items() if first_error(errors[topic]) is not ErrorCode.NONE}
     done = {topic: found for topic, found in new.items() if topic not in failed}
     _write_begun(house, group, failed, done, now_ms, token, lambda error: _unless_lost(answer, error))
 
@@ -214,15 +225,24 @@ def _write_begun(
     answer: Callable[[ErrorCode], object] = lambda _: None,
 ) -> None:
     """What became of it; again where that is not committed: nobody else goes on with what is about to begin. What was
-    begun by somebody else meanwhile is that one's, though it looks the same.
+    begun by somebody else meanwhile is that one's, though it looks the same. Of a new topic that has failed all goes: a
+    part of it may have begun, or may do so yet.
     """
     waiting = group.state.partitions.initializing
     still = {topic: found for topic, found in done.items() if waiting.get(topic) is found}
     draft = house.table.draft()
-    left = [topic for topic, found in failed.items() if waiting.get(topic) is found]
-    house.put_partitions(draft, group, group.state.partitions.undone(left).done(still))
+    left = {topic: found.name for topic, found in failed.items() if waiting.get(topic) is found}
+    known = group.state.partitions.undone(left).done(still)
+    new = {topic: name for topic, name in left.items() if topic not in known.initialized}
+    house.put_partitions(draft, group, known.given_up(new))
     group.checked_version = UNCHECKED
-    then = states.or_again(house, group, partial(_write_begun, house, group, failed, done))
+    or_again = states.or_again(house, group, partial(_write_begun, house, group, failed, done))
+
+    def then(error: ErrorCode, now_ms: int) -> None:
+        or_again(error, now_ms)
+        if error is ErrorCode.NONE:
+            states.delete_again(house, group, new, 0, now_ms)
+
     house.write(draft, now_ms, then=then, token=token, answer=answer)
 
 

@@ -36,6 +36,8 @@ BUSY: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 FENCED: Final = ErrorCode.FENCED_STATE_EPOCH
 LAST_EPOCH: Final = (1 << 31) - 2
 """There is no other to go on to."""
+LEAP: Final = 10
+"""Where it is not told how far ahead the state is, the group goes to so many times its epoch."""
 BY_STRATEGY: Final = -1
 """The start offset of a partition whose leader is to find it by the group's share.auto.offset.reset."""
 
@@ -97,7 +99,7 @@ def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, ep
         return AtShareCoordinators(BeginRequest(group_id=group.group_id, topics=begin), BeginResponse)
 
     def asked(errors: Errors, answer: Any, now_ms: int) -> None:
-        newest = _newest_epoch(answer)
+        newest = _newest_epoch(answer, epoch)
         if newest is not None and epoch == group.committed.epoch and is_there(house, group):
             busy: Errors = {
                 topic: {index: BUSY if error is FENCED else error for index, error in found.items()}
@@ -110,11 +112,15 @@ def ask_to_begin(house: ShareGroupTable, group: ShareGroup, offsets: Offsets, ep
     _ask(house, group, job, offsets, asked)
 
 
-def _newest_epoch(answer: Any) -> int | None:
-    """What is ahead of the group at the share coordinators, if it can be passed. Kafka's say -1: the next is tried."""
+def _newest_epoch(answer: Any, epoch: int) -> int | None:
+    """What is ahead of the group, which asked in this epoch, at the share coordinators, if it can be passed. Kafka's do
+    not tell.
+    """
     topics = () if answer is None else answer.results
     refused = [it.newest_epoch for topic in topics for it in topic.partitions if it.error_code == FENCED]
     newest = max(refused, default=LAST_EPOCH)
+    if newest < epoch:
+        newest = min(LEAP * epoch, LAST_EPOCH) - 1
     return newest if newest < LAST_EPOCH else None
 
 
@@ -129,7 +135,8 @@ def _pass(
     def then(error: ErrorCode, now_ms: int) -> None:
         timing.wrote(house, group, error, now_ms)
         if error is ErrorCode.NONE:
-            group.passed = epoch, group.committed.epoch
+            asked_first = group.passed[0] if group.passed[1] == epoch else epoch
+            group.passed = asked_first, group.committed.epoch
         finish(now_ms)
 
     draft = house.table.draft()
@@ -292,8 +299,13 @@ def first_error(partitions: Mapping[int, ErrorCode]) -> ErrorCode:
 
 
 def later(house: ShareGroupTable, what: Callable[[int], None], attempt: int, now_ms: int) -> None:
-    pause_ms = min(RETRY_MS << min(attempt, 20), house.settings.initialize_retry_ms)
-    house.table.start_timer(what, now_ms + pause_ms)
+    house.table.start_timer(what, now_ms + pause_ms(house, attempt))
+
+
+def pause_ms(house: ShareGroupTable, attempt: int) -> int:
+    """Before the next one."""
+    longest_ms: int = house.settings.initialize_retry_ms
+    return min(RETRY_MS << min(attempt, 20), longest_ms)
 
 
 def or_again(house: ShareGroupTable, group: ShareGroup, again: Callable[[int], None]) -> Continuation:

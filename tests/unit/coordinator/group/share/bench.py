@@ -25,6 +25,12 @@ from penstock.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
 )
+from penstock.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStateData,
+    PartitionData,
+)
 from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 GROUP = "workers"
@@ -195,6 +201,15 @@ def alteration(**offsets: dict[int, int]) -> AlterShareGroupOffsetsRequest:
             for name, partitions in offsets.items()
         ],
     )
+
+
+def left_by_an_earlier_group(bench: Bench, state_epoch: int = 50) -> None:
+    """What came to the share coordinator only after the deletion of a group of the same name."""
+    one = PartitionData(partition=0, state_epoch=state_epoch, start_offset=77)
+    request = InitializeShareGroupStateRequest(
+        group_id=GROUP, topics=[InitializeStateData(topic_id=topic_id("a"), partitions=[one])]
+    )
+    bench.states.asked(AtShareCoordinators(request, InitializeShareGroupStateResponse))
 
 
 def told(response: ShareGroupHeartbeatResponse) -> dict[str, list[int]] | None:

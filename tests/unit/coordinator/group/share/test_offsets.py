@@ -4,16 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.coordinator.group.share.bench import GROUP, Bench, topic_id
+from tests.unit.coordinator.group.share.bench import GROUP, Bench, left_by_an_earlier_group, topic_id
 
 from penstock.coordinator.effects import AtShareCoordinators
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.initialize_share_group_state import (
-    InitializeShareGroupStateRequest,
-    InitializeShareGroupStateResponse,
-    InitializeStateData,
-    PartitionData,
-)
 
 A = topic_id("a")
 
@@ -75,8 +69,9 @@ def test_where_the_share_coordinator_refuses_nothing_is_left_half_begun() -> Non
     assert bench.alter(a={0: 5}) is None, "it waits for some seconds"
     bench.advance(4_000)
     assert errors(last(bench)) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-    assert bench.group.state.partitions.is_empty
     bench.states.refuses = None
+    bench.advance(1_000)
+    assert bench.group.state.partitions.is_empty
     bench.join("m1", "a")
     assert bench.settle("m1") == {"m1": {"a": [0, 1]}}
     assert bench.states.starts(GROUP, A) == {0: -1, 1: -1}
@@ -361,15 +356,6 @@ def test_a_group_that_is_altered_while_it_is_deleted_stays() -> None:
     assert bench.shard.shared(GROUP) == {topic_id("b"): (0,)}
     assert bench.states.starts(GROUP, A) == {}
     assert bench.delete_group() is ErrorCode.NONE
-
-
-def left_by_an_earlier_group(bench: Bench, state_epoch: int = 50) -> None:
-    """What came to the share coordinator only after the deletion of a group of the same name."""
-    one = PartitionData(partition=0, state_epoch=state_epoch, start_offset=77)
-    request = InitializeShareGroupStateRequest(
-        group_id=GROUP, topics=[InitializeStateData(topic_id=A, partitions=[one])]
-    )
-    bench.states.asked(AtShareCoordinators(request, InitializeShareGroupStateResponse))
 
 
 def test_what_an_earlier_group_of_that_name_left_behind_stops_nobody() -> None:
