@@ -176,6 +176,8 @@ class World:
         while self.under_way:
             self._committed(shard)
         self.carry_out(shard, shard.unload(self.now_ms))
+        if self.waiting:
+            raise ViolationError(f"{len(self.waiting)} requests wait for a coordinator that is gone")
         self._is_gone()
 
     def _is_gone(self) -> None:

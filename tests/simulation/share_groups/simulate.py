@@ -17,7 +17,6 @@ from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeat
 BEAT_MS = 1_000
 REQUEST_TIMEOUT_MS = 2_500
 HEALS_IN_MS = 60_000
-LONGER_THAN_AN_ALTERATION_MS = 6_000
 
 
 class Client:
@@ -158,8 +157,6 @@ def _somebody_administrates(world: World, clients: list[Client], what: int) -> N
     else:
         world.read.clear()
         world.ask("alter_share_offsets", alteration(a={0: world.random.randrange(100)}), lambda _: None)
-        if world.random.random() < 0.3:
-            world.unanswered_until_ms = world.now_ms + LONGER_THAN_AN_ALTERATION_MS
         world.is_administrated_until_ms = world.now_ms + 20_000
 
 

@@ -9,14 +9,15 @@ import pytest
 from tests.simulation.share_groups.simulate import simulate
 from tests.simulation.share_groups.test_share_groups_simulation import KEPT
 
-from penstock.coordinator.group.share import assigning, states, timing
+from penstock.coordinator.group.share import assigning, offsets, states, timing
 from penstock.coordinator.group.share.group import ShareGroup
 from penstock.coordinator.group.share.state import ShareGroupState, ShareGroupView
 from penstock.coordinator.group.share.table import ShareGroupTable
 from penstock.coordinator.group.share.values import StatePartitions
-from penstock.coordinator.machine import Draft
+from penstock.coordinator.machine import Agenda, Draft
 from penstock.coordinator.share import decisions
 from penstock.coordinator.share.records import ShareState, Snapshot
+from penstock.coordinator.timers import Timer
 from penstock.protocol.errors import ErrorCode
 
 MOST_SEEDS = 60
@@ -50,7 +51,7 @@ def asked_for_two_things_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def the_next_group_of_that_name_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """What came to the share coordinator after the deletion of a group stays there."""
-    monkeypatch.setattr(states, "_newest_epoch", lambda _: None)
+    monkeypatch.setattr(states, "_newest_epoch", lambda *_: None)
 
 
 def what_was_deleted_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +62,16 @@ def what_was_deleted_begins_late(monkeypatch: pytest.MonkeyPatch) -> None:
         return initialize(*asked, **{**named, "heeds_deletions": False})
 
     monkeypatch.setattr("penstock.coordinator.shards.shares.decide_initialize", late)
+
+
+def who_waits_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a handover: only those are answered for whom something is written or asked."""
+
+    def pause(agenda: Any, then: Any, until_ms: int) -> None:
+        agenda.timers.set(Timer(lambda now_ms: then(ErrorCode.NONE, now_ms)), until_ms)
+
+    monkeypatch.setattr(Agenda, "pause", pause)
+    monkeypatch.setattr(offsets, "_may_still_begin", lambda *_: True)
 
 
 def new_partitions_wait_for_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +132,7 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     asked_for_two_things_at_once,
     the_next_group_of_that_name_waits_for_ever,
     what_was_deleted_begins_late,
+    who_waits_is_left,
     new_partitions_wait_for_a_join,
     answered_before_the_commit,
     nothing_taken_back,

@@ -5,10 +5,10 @@ from tests.simulation.share_groups.simulate import simulate
 
 SEEDS = 10
 MORE_SEEDS = 300
-KEPT = (100_037, 101_215, 200_180, 200_631, 300_133)
+KEPT = (137, 100_037, 101_215, 200_180, 200_631, 300_133)
 """A leader reads what has begun again where it was deleted, before it writes; an alteration is written until it is, and
-ends only what it began; of two deletions the later one deletes nothing that has begun since; and what a group of the
-same name left behind stops nobody.
+ends only what it began; of two deletions the later one deletes nothing that has begun since; what a group of the same
+name left behind stops nobody; and who has an alteration under way is answered when the coordinator goes.
 """
 
 

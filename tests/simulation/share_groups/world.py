@@ -87,8 +87,6 @@ class World:
         """What was delivered for good: where the group is by now, of what it has, and nobody has asked to delete."""
         self.deletions: Counter[Place] = Counter()
         """How often each was deleted at its share coordinator."""
-        self.unanswered_until_ms = 0
-        """Until then no answer of a share coordinator arrives."""
         self.is_administrated = self.random.random() < 0.5
         self.is_administrated_until_ms = 0
         self.fails = self.kills = self.reads = 0
@@ -215,7 +213,6 @@ class World:
             return
         assert isinstance(job, AtShareCoordinators)
         is_lost, is_unanswered, is_doubled = self.chance(0.1), self.chance(0.1), self.chance(0.1)
-        is_unanswered |= self.now_ms < self.unanswered_until_ms
         deletes = isinstance(job.request, DeleteShareGroupStateRequest)
         sent_after = dict(self.deletions)
 
