@@ -248,7 +248,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
                 incoming.write(received[begun:fed])
                 if self.is_secured or self._shake_hands():
                     self._deliver()
-                if self._is_held or self._is_over or fed == size or fed == begun:
+                if self._is_held or self._is_over or fed in (size, begun):
                     break
                 if buffers.clock_s() > turn_ends_s:
                     self._later()
