@@ -245,7 +245,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         try:
             while True:
                 begun, fed = fed, self._end_of_feed(received, fed)
-                incoming.write(received[begun:fed])
+                incoming.write(received if fed - begun == size else received[begun:fed])
                 if self.is_secured or self._shake_hands():
                     self._deliver()
                 if self._is_held or self._is_over or fed in (size, begun):
@@ -266,7 +266,10 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _end_of_feed(self, received: bytes | memoryview, begin: int) -> int:
         """How far to decrypt next: never to the midst of a record's head."""
-        end, position = min(len(received), begin + FED_BYTES), begin + self._left
+        size = len(received)
+        if size > _HEAD_BYTES and not (begin or self._left) and size == _HEAD_BYTES + (received[3] << 8) + received[4]:
+            return size  # as a small request comes
+        end, position = min(size, begin + FED_BYTES), begin + self._left
         for _ in range(FED_RECORDS):
             if position + _HEAD_BYTES > end:
                 break
