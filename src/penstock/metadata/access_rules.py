@@ -17,9 +17,9 @@ not denied again.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -51,6 +51,8 @@ _SAYS: Final[dict[Operation, int]] = {operation: 1 << Operation.ALL | 1 << opera
 """By an operation, the bits of rules about it: what allows, and what names it."""
 HARDCODED: Final = "hardcode"
 """Kafka asks for the resource of this name before it looks for any of a kind."""
+
+LOOK_UPS_A_STEP: Final = 500
 
 SUPER_USER: Final = "SuperUser"
 DEFAULT_ALLOW: Final = "DefaultAllow"
@@ -211,7 +213,21 @@ class AccessRules:
                         yield from (about._replace(operation=each) for each in Operation if said >> each & 1)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka."""
+        """As `looking_for_any`, at once."""
+        steps = self.looking_for_any(principal, host, operation, resource)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as stop:
+            return bool(stop.value)
+
+    def looking_for_any(
+        self, principal: str, host: str, operation: Operation, resource: Resource
+    ) -> Generator[None, None, bool]:
+        """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka.
+
+        In steps: many may be allowed that are denied again. It is of no use any more when a rule changes.
+        """
         if self.allows(principal, host, operation, resource, HARDCODED):
             return True
         owned, about = list(self._of(principal, resource)), [*product((operation, Operation.ALL), self._hosts(host))]
@@ -222,11 +238,20 @@ class AccessRules:
         if any(_EVERYTHING in each for each in denied):
             return False
         lengths = set().union(*(names.lengths for names in owned))
-        return any(
-            pattern == _EVERYTHING or not any(one in each for each in denied for one in _around(pattern, lengths))
-            for patterns in allowed
-            for pattern in patterns
-        )
+        looked_up = 0
+        for pattern in chain.from_iterable(allowed):
+            if pattern == _EVERYTHING:
+                return True
+            for one in _around(pattern, lengths):
+                looked_up += 1 + len(denied)
+                if looked_up >= LOOK_UPS_A_STEP:
+                    looked_up = 0
+                    yield None
+                if any(one in each for each in denied):
+                    break
+            else:
+                return True
+        return False
 
     def _of(self, principal: str, resource: Resource) -> Iterator[_Names]:
         for owner in dict.fromkeys((principal, EVERY_USER)):

@@ -26,7 +26,10 @@ from penstock.tls.faults import CUT, fault_of
 RECEIVED_BYTES: Final = 256 * 1024
 """Taken from the system at a time."""
 FED_BYTES: Final = 32 * 1024
-"""Decrypted at a time: a peer that changes its key with each record makes a thousand of them."""
+FED_RECORDS: Final = 64
+"""Decrypted at a time. Records may be small and dear: one that changes the key costs as much as 20 KiB of data do."""
+_HEAD_BYTES: Final = 5
+"""Before each record; the last two say how long it is."""
 SEALED_BYTES: Final = 64 * 1024
 """Encrypted at a time: more would not stay in the processor's cache."""
 TURN_S: Final = 0.002
@@ -88,6 +91,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         "_is_blocked",
         "_is_held",
         "_is_over",
+        "_left",
         "_raw",
         "_reads",
         "_rest",
@@ -112,7 +116,10 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._timer: asyncio.TimerHandle | None = None
         self._unfinished = self._answers = 0
         """Bytes of the handshake that have come, and of TLS itself that wait behind others for the peer to read."""
+        self._left = 0
+        """Bytes of a record that has begun and is still to come."""
         self._rest = b""
+        """What has come and was not decrypted yet: what a held connection leaves, or a piece of a record's head."""
         self._reads = True
         self._is_held = self._goes_on_later = self._delivers = self._is_over = self._says_why = False
         self._is_blocked = False
@@ -143,7 +150,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         if self._is_held or self._goes_on_later:  # it was received already when reading was stopped
             self._rest += received
             return
-        self._feed(received)
+        self._feed(self._rest + received if self._rest else received)
         if nbytes == RECEIVED_BYTES:
             self._later()  # others first
 
@@ -237,11 +244,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         incoming, turn_ends_s = buffers.incoming, buffers.clock_s() + TURN_S
         try:
             while True:
-                incoming.write(received[fed : fed + FED_BYTES])
-                fed += FED_BYTES
+                begun, fed = fed, self._end_of_feed(received, fed)
+                incoming.write(received if fed - begun == size else received[begun:fed])
                 if self.is_secured or self._shake_hands():
                     self._deliver()
-                if self._is_held or self._is_over or fed >= size:
+                if self._is_held or self._is_over or fed in (size, begun):
                     break
                 if buffers.clock_s() > turn_ends_s:
                     self._later()
@@ -250,10 +257,27 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._break_off(fault_of(error))
         finally:
             if incoming.pending or fed < size:
+                if incoming.pending:  # OpenSSL takes one record after the other, so another one begins there
+                    self._left = 0
                 rest = incoming.read() + received[fed:]
                 self._rest = b"" if self._is_over else rest
             if self._reads is (self._is_held or self._goes_on_later):
                 self._set_reading()
+
+    def _end_of_feed(self, received: bytes | memoryview, begin: int) -> int:
+        """How far to decrypt next: never to the midst of a record's head."""
+        size = len(received)
+        if size > _HEAD_BYTES and not (begin or self._left) and size == _HEAD_BYTES + (received[3] << 8) + received[4]:
+            return size  # as a small request comes
+        end, position = min(size, begin + FED_BYTES), begin + self._left
+        for _ in range(FED_RECORDS):
+            if position + _HEAD_BYTES > end:
+                break
+            position += _HEAD_BYTES + (received[position + 3] << 8) + received[position + 4]
+        if position < end:
+            end = position
+        self._left = position - end
+        return end
 
     def _may_shake_hands(self, received: bytes | memoryview) -> bool:
         if not self._unfinished and received[0] != _HANDSHAKE and (self._tls.server_side or received[0] != _ALERT):

@@ -277,6 +277,27 @@ async def test_nothing_is_given_to_a_protocol_that_has_stopped_reading(authority
     assert not end.wire.is_paused
 
 
+async def test_what_is_held_back_in_the_midst_of_a_record_goes_on_at_the_next(
+    authority: Authority, server: Holder
+) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    end = pair.server
+    end.inner._buffer = bytearray(100)
+    end.inner.most = 1
+    for _ in range(3):
+        pair.client.layer.write(b"x" * 500)
+    sent = bytes(pair.client.wire.sent)
+    end.take(sent[:-100])
+    assert len(end.inner.received) == 100
+    end.inner.most = 1 << 40
+    end.layer.resume_reading()
+    await turn()
+    end.take(sent[-100:])
+    assert end.inner.received == b"x" * 1500
+    assert end.layer._left == 0, "another record begins"
+
+
 async def test_a_protocol_that_fails_later_loses_its_connection(authority: Authority, server: Holder) -> None:
     """As one that fails while the transport calls: it is not left open with a hole in what it gets."""
     pair = Pair(authority, server)
