@@ -121,7 +121,7 @@ async def test_what_is_cut_anyhow_is_heard_whole(
         Cut(new, *sealed(new, chance), chance, others),
         Cut(old, *written(old, chance), chance, others),
     ]
-    while any([cut.goes_on() for cut in cuts]):
+    while sum(cut.goes_on() for cut in cuts):
         if chance.random() < 0.3:
             await asyncio.sleep(0)
     for cut in cuts:
