@@ -70,11 +70,11 @@ class Cut:
 
 
 def sealed(pair: Told, chance: Random) -> tuple[bytes, bytes]:
-    """Records of any size, some without content, some that change the key; and what they say."""
+    """Records of any size, some without content, some that change the key or ask for another one; and what they say."""
     sealing, sent, said = pair.sealing, bytearray(), bytearray()
     for number in range(FED_RECORDS * chance.choice((1, 2, 3)) + chance.choice((-1, 0, 1))):
         if chance.random() < 0.3:
-            sent += sealing.record(UPDATE, HANDSHAKE)
+            sent += sealing.record(UPDATE[:-1] + chance.choice((b"\0", b"\1")), HANDSHAKE)
             sealing = sealing.updated()
             continue
         content = chance.randbytes(chance.choice((0, 1, 1, 9, 100, 300)) if number % 20 else 16_000)
