@@ -325,7 +325,7 @@ def test_a_member_that_comes_from_another_host_is_shown_there() -> None:
     bench.settle("m1")
     epoch = bench.group.state.current("m1").epoch
     request = ShareGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=epoch)
-    for caller in (CALLER, CALLER.replace(client_host="/10.0.0.2"), CALLER.replace(client_id="other")):
+    for caller in (CALLER, CALLER._replace(client_host="/10.0.0.2"), CALLER._replace(client_id="other")):
         bench.take(bench.shard.share_heartbeat("again", request, caller, bench.now_ms))
         (member,) = bench.shard.describe_share_group(GROUP).members
         assert (member.client_host, member.client_id) == (caller.client_host, caller.client_id)

@@ -77,7 +77,7 @@ def test_which_tags_are_missing(
     if group is not None:
         configure(bench, rack_aware_assignment_tags=group)
     said = [KeyValue(key=key, value="1") for key in has]
-    answer = bench.join("a", client_tags=said, caller=CALLER.replace(api_version=version))
+    answer = bench.join("a", client_tags=said, caller=CALLER._replace(api_version=version))
     assert [one.status_code for one in answer.status] == ([6] if missing else [])
     if missing:
         assert answer.status[0].status_detail.endswith(", ".join(f"client.tag.{tag}" for tag in missing))
