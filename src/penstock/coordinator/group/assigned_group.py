@@ -164,6 +164,10 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
 
     # -- targets ------------------------------------------------------------------------------------------------------
 
+    def what_is_there(self, targets: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of targets that were worked out elsewhere."""
+        return targets
+
     def put_targets(self, draft: Draft[AnyRecord], key: int, targets: Mapping[str, object]) -> None:
         """Those that are others than before, as records of this key."""
         for member_id, target in targets.items():
