@@ -52,7 +52,7 @@ class Both(Bench):
             protocols=[JoinGroupRequestProtocol(name=name, metadata=said) for name in protocols],
         ).replace(**fields)
         return self._asked(
-            ("join", member_id), self.shard.join, request, CALLER.replace(api_version=version), self.now_ms
+            ("join", member_id), self.shard.join, request, CALLER._replace(api_version=version), self.now_ms
         )
 
     def classic_sync(

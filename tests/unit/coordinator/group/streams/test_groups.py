@@ -260,7 +260,7 @@ def test_a_member_sends_what_its_topology_looks_like_and_nobody_is_asked_again()
     told = bench.shard.describe_streams_group(GROUP, with_description=True)
     assert (told.topology_description, told.topology_description_status) == (None, 1)
     assert bench.beat("a", epoch).topology_description_required
-    assert not bench.beat("a", epoch, caller=CALLER.replace(api_version=0)).topology_description_required
+    assert not bench.beat("a", epoch, caller=CALLER._replace(api_version=0)).topology_description_required
     assert push(bench).error_code == 0
     assert not bench.beat("b", epoch).topology_description_required
     bench.restart()
@@ -333,7 +333,7 @@ def classic_join(bench: Bench, member_id: str = "") -> Any:
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
     token = object()
-    bench.take(bench.shard.join(token, request, CALLER.replace(api_version=3), bench.now_ms))
+    bench.take(bench.shard.join(token, request, CALLER._replace(api_version=3), bench.now_ms))
     bench.advance(4_000)
     return bench.replies.get(token)
 
