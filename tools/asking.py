@@ -10,6 +10,7 @@ import ast
 import builtins
 import gc
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -33,7 +34,7 @@ SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT)
 
 ANEW = "anew"
 DAY_S = 24 * 3600
-MOST_BREAKING = 20
+MOST_BREAKING = 200
 
 ASKED_CPU_S = 30
 """A bug is asked of so much of the tests that run its line: those of its package first, and the quickest first."""
@@ -80,7 +81,7 @@ class Asked:
     ran: frozenset[int] = frozenset()
     """The numbers of the bugs whose lines it runs."""
     is_broken: bool = True
-    """It fails without any bug, or has not been seen to end."""
+    """It fails without any bug, takes too long, or has not been seen to end."""
 
 
 @dataclass(eq=False)
@@ -89,6 +90,8 @@ class Asker:
 
     bugs: Sequence[BugOnLine]
     judge: Callable[["Asker"], None]
+    longest_s: float = ASKED_CPU_S
+    """A test that takes more CPU time is not asked."""
     tests: list[Asked] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -123,7 +126,9 @@ class Asker:
         self._failed |= report.failed
 
     def watch(self, tests: Sequence[Asked]) -> None:
-        """Run them all without a bug. One that ends the child is broken, and the others go on in another."""
+        """Run them all without a bug. One that ends the child, or takes so long that it is ended, is broken, and the
+        others go on in another child.
+        """
         left = list(tests)
         for _ in range(MOST_BREAKING):
             self._told.write_text("")
@@ -139,6 +144,7 @@ class Asker:
         with self._told.open("a", buffering=1) as told:
             for at in range(len(tests)):
                 self._ran.clear()
+                signal.setitimer(signal.ITIMER_PROF, self.longest_s)
                 begun = time.process_time()
                 is_broken = self._fails(tests, at)
                 told.write(json.dumps([time.process_time() - begun, is_broken, sorted(self._ran)]) + "\n")

@@ -74,7 +74,7 @@ class Run:
         print(f"{len(tests)} tests took {took_s:.0f} s of CPU in {time.monotonic() - begun:.0f} s", flush=True)
         for test in tests:
             if test.is_broken:
-                print(f"fails without any bug, and is not asked: {test.item.nodeid}", flush=True)
+                print(f"fails without any bug or takes too long, and is not asked: {test.item.nodeid}", flush=True)
         for number in numbers:
             if time.monotonic() > self.ends:
                 print("no time for more", flush=True)
@@ -100,7 +100,9 @@ def main() -> None:
     rooms = [options.tests] if options.tests else ROOMS
     folders = [[ROOT / "tests" / name for name in room] for room in rooms]
     run = Run(bugs, time.monotonic() + options.minutes * 60)
-    Asker(bugs, lambda asker: run.judge(asker, folders)).collect([str(folder) for room in folders for folder in room])
+    Asker(bugs, lambda asker: run.judge(asker, folders), options.longest).collect(
+        [str(folder) for room in folders for folder in room]
+    )
     of_bug = {bug: run.verdicts[number] for number, bug in enumerate(bugs) if number in run.verdicts}
     figures: dict[str, tuple[int, int, dict[str, int]]] = {}
     for place in places:
@@ -124,6 +126,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="ask for at most so long (default: %(default)s)")
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="ask only these, as in unit/raft")
+    parser.add_argument(
+        "--longest", type=float, default=30, help="ask no test that takes so many seconds of CPU (default: %(default)s)"
+    )
     parser.add_argument("--since", metavar="REVISION", help="only in lines that changed since then")
     parser.add_argument("--page", type=Path, help="write the figures to this file; needs --since")
     return parser.parse_args()
