@@ -27,16 +27,18 @@ def verdict_of(work: Callable[[], int], cpu_s: int, wall_s: int = WALL_S) -> str
         _be_the_child(work, cpu_s)
     begun = since = time.monotonic()
     used, verdict = 0, TOO_LONG
-    while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        now = time.monotonic()
-        if used != (used := _cpu_ticks(child)):
-            since = now
-        if now - since > IDLE_S or now - begun > wall_s:
-            verdict = TOO_LONG if now - since > IDLE_S else NO_VERDICT
-            os.kill(child, signal.SIGKILL)
-        time.sleep(0.02)
-    with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
+    try:
+        while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            now = time.monotonic()
+            if used != (used := _cpu_ticks(child)):
+                since = now
+            if now - since > IDLE_S or now - begun > wall_s:
+                verdict = TOO_LONG if now - since > IDLE_S else NO_VERDICT
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.02)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return verdict

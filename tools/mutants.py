@@ -12,6 +12,8 @@ the same code plants the same bugs.
 
 import argparse
 import os
+import signal
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +90,7 @@ class Run:
 def main() -> None:
     """The command line."""
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     os.chdir(ROOT)
     changed = changed_lines(options.since) if options.since else None
     places = options.places or _packages(changed or SOURCE.rglob("*.py"))
