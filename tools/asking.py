@@ -40,8 +40,10 @@ ASKED_CPU_S = 30
 """A bug is asked of so much of the tests that run its line: those of its package first, and the quickest first."""
 
 CPU_FACTOR = 2
-CPU_MINIMUM_S = 20
-"""A child may use so many times the CPU time that its tests took when they were watched, and so much more."""
+CPU_MORE_S = 5
+IMPORTS_CPU_S = 25
+"""A child may use so many times the CPU time that its tests took when they were watched, and so much more. That for
+imports counts where it imports everything anew."""
 
 
 class Bug(Protocol):
@@ -180,7 +182,7 @@ class Asker:
 
     def _verdict(self, bug: Bug | None, tests: Sequence[Asked], *, anew: bool) -> tuple[str, Sequence[Asked]]:
         """And the tests up to the one that failed; all, where that is not known."""
-        cpu_s = int(CPU_MINIMUM_S + CPU_FACTOR * sum(test.took_s for test in tests))
+        cpu_s = int(CPU_MORE_S + CPU_FACTOR * sum(test.took_s for test in tests))
         if not anew:
             self._told.write_text("")
             verdict = verdict_of(lambda: self._tried(bug, tests), cpu_s)
@@ -188,7 +190,7 @@ class Asker:
             if told != ANEW:
                 return verdict, tests[: int(told) + 1] if told else tests
         names = [f"{test.item.path}::{test.item.nodeid.partition('::')[2]}" for test in tests]
-        return run_tests(names, bug, cpu_s + CPU_MINIMUM_S), tests
+        return run_tests(names, bug, cpu_s + IMPORTS_CPU_S), tests
 
     def _tried(self, bug: Bug | None, tests: Sequence[Asked]) -> int:
         if bug is not None:
