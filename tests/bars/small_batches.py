@@ -30,7 +30,7 @@ RECORDS, VALUE = 100, b"%0100d"
 EVERY_S, WARM, SENDS = 0.2, 10, 30
 QUIET_S, AFTER_QUIET_S = 90.0, 4.0
 TOPICS = 10_000
-BATCHES_LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,18 @@ class Stream:
         for number in range(sends):
             for index in range(RECORDS):
                 self._producer.produce(self._topic, VALUE % index, b"%d" % index, index % self._partitions)
-            assert self._producer.flush(BATCHES_LIMIT_S) == 0
+            assert self._producer.flush(LIMIT_S) == 0
             stored.append(time.time())
             self._sent += RECORDS
             self._look(begun + every_s * (number + 1))
         if self._output is not None:
-            self._look(time.time() + BATCHES_LIMIT_S, to=self._sent)
+            self._look(time.time() + LIMIT_S, to=self._sent)
+            if self._seen < self._sent:
+                raise TimeoutError(
+                    f"{self._topic}: {self._seen:,} of {self._sent:,} records were read in {LIMIT_S:g} s"
+                )
             return [1000 * (seen - sent) for sent, seen in zip(stored, self._read, strict=True)]
-        ends = wait_until(self._ends, BATCHES_LIMIT_S, "the end of the last batch")
+        ends = wait_until(self._ends, LIMIT_S, "the end of the last batch")
         lots = range(first + RECORDS, self._sent + 1, RECORDS)
         done = [next(ended for rows, ended in ends if rows >= lot) for lot in lots]
         return [1000 * (ended - sent) for sent, ended in zip(stored, done, strict=True)]

@@ -177,7 +177,7 @@ def test_each_number_is_there_once_when_versions_are_tried_taken_and_left(deploy
         tried = told("try", str(new), "--job", "numbers", "--since", "20s", "--json", "--worker", deployed.url)
         assert tried.exit_code == 1, tried.output
         (sink,) = json.loads(tried.stdout)["sinks"]
-        assert sink["gone"] == sink["come"] == sink["new_rows"] > 0, "each row has another version"
+        assert sink["gone"] == sink["come"] == sink["rows"]["new"] > 0, "each row has another version"
         kept.write_text(told("show", "numbers", "--worker", deployed.url).stdout)
         assert kept.read_text().strip() == before.read_text().strip()
         deployed.submit(new, "--replace")
