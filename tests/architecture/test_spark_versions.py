@@ -10,7 +10,7 @@ SINCE_4_0 = {
     "pyspark": {"TaskContext", "__version__", "daemon"},
     "pyspark.cloudpickle": {"register_pickle_by_value"},
     "pyspark.errors": {"PySparkException"},
-    "pyspark.sql": {"Column", "DataFrame", "SparkSession", "Window", "functions"},
+    "pyspark.sql": {"Column", "DataFrame", "Row", "SparkSession", "Window", "functions"},
     "pyspark.sql.datasource": {
         "DataSource",
         "DataSourceArrowWriter",

@@ -14,6 +14,7 @@ from penstock.pipeline.jvm import names_of_reads
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.keyed_sinks import keyed_rows, stored_rows
 from penstock.pipeline.running.lake_sinks import batch_function
+from penstock.pipeline.running.read_bytes import with_bytes_counted
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
 from penstock.pipeline.running.topic_sinks import written_once, written_rows
@@ -54,7 +55,8 @@ def stream_of(session: SparkSession, shared_fetches: str | None = None, *, has_n
     def read(name: str, source: SourceSpec) -> DataFrame:
         options = {**shared, **with_default_isolation(source.options)} if source.format == PENSTOCK else source.options
         reader = session.readStream.format(source.format)
-        return (reader.name(name) if has_names else reader).options(**options).load()
+        frame = (reader.name(name) if has_names else reader).options(**options).load()
+        return with_bytes_counted(frame, name) if source.format == PENSTOCK else frame
 
     return read
 
