@@ -226,7 +226,7 @@ class Cleaner:
 
     def _discard(self, log: PartitionLog, work: Round) -> None:
         """Remove what was written and not swapped in; the next start does it otherwise."""
-        if log.is_deleted or log.directory != work.directory or log.health.failure is not None:
+        if log.is_deleted or log.is_lent or log.directory != work.directory or log.health.failure is not None:
             return
         try:
             self._directories.discard(log, CLEANED_SUFFIX)

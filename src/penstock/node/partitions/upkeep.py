@@ -149,6 +149,8 @@ class Upkeep:
     async def _maintain(self, watched: _Watched, now_ms: int) -> None:
         partition = watched.partition
         log = partition.log
+        if log.when_back(partial(self._look_again, partition)):
+            return
         if not log.is_loaded and now_ms < watched.check_ms:
             self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
             return
@@ -166,6 +168,10 @@ class Upkeep:
             wait_ms = self._intervals.retention_check_ms if retired < SEGMENTS_AT_ONCE else 0
             deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + wait_ms)
             self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
+
+    def _look_again(self, partition: Partition) -> None:
+        if id(partition) in self._watched:
+            self.watch(partition, due_ms=self._now_ms())
 
     async def _look_after_logs(self) -> None:
         while True:
