@@ -32,7 +32,7 @@ TOPIC, TOPIC_ID = "t", UUID(int=7)
 PATHS = ("/a", "/b", "/c")
 CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=50)
 STEPS = 60
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine 'DirectoryMoves._run' was never awaited")
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 """Of a node that dies at once."""
 MOST_CALLS = 60
 """A node that dies in the middle of a call to its disk does so in one of so many."""

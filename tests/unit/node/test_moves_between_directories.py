@@ -408,3 +408,23 @@ def test_a_replica_is_made_where_it_was_to_move_before_it_was_here(tmp_path: Pat
     directories = opened(tmp_path)
     directories.preferred["t", 0] = str(tmp_path / "p2")
     assert directories.create("t", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "p2")
+
+
+async def test_a_move_that_fails_by_our_own_fault_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_future = LogDirectories.create_future
+
+    def fail_first(directories: LogDirectories, log: PartitionLog, path: str) -> PartitionLog:
+        monkeypatch.setattr(LogDirectories, "create_future", create_future)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(LogDirectories, "create_future", fail_first)
+    async with running(tmp_path) as world:
+        await world.create()
+        target, (first, second, *_) = str(tmp_path / "p2"), world.in_directory("p1")
+        assert await alter(world, target, first) == [ErrorCode.NONE]
+        await world.until(lambda: "does not move" in caplog.text)
+        assert await alter(world, target, second) == [ErrorCode.NONE]
+        await world.until(lambda: second in world.in_directory("p2"))
+        assert first in world.in_directory("p1")

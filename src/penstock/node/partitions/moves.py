@@ -90,8 +90,7 @@ class DirectoryMoves:
                 self._wanted[key] = partition, future.parent
             elif not self._directories.roots.offline:  # the original may be there
                 self._set_aside(key)
-        self._changed.set()
-        self._tasks.start(self._run(), "moves between log directories")
+        self._tasks.keep(self._run, "moves between log directories")
 
     def _set_aside(self, key: Key) -> None:
         directory = self._directories.futures[key].directory
@@ -157,7 +156,6 @@ class DirectoryMoves:
 
     async def _run(self) -> None:
         while True:
-            await self._changed.wait()
             self._changed.clear()
             await self._drop_unwanted()
             while self._wanted:
@@ -168,9 +166,13 @@ class DirectoryMoves:
                     continue  # its log is cut
                 except KafkaError as error:
                     logger.error("%s does not move to %s: %s", move[0], move[1], error.message)
+                except Exception:
+                    logger.exception("%s does not move to %s, by our own fault", *move)
+                    self._unwanted[key] = None
                 if self._wanted.get(key) is move:
                     del self._wanted[key]
                 await self._drop_unwanted()
+            await self._changed.wait()
 
     async def _drop_unwanted(self) -> None:
         for key in list(self._unwanted):

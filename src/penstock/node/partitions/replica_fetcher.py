@@ -136,7 +136,7 @@ class ReplicaFetcher:
         self._loop = asyncio.get_running_loop()
         self._cuts = Cuts(follower.disks, self._could_not_be_cut)
         self._tasks = Tasks()
-        self._tasks.start(self._run(), f"follow broker {leader_id}")
+        self._tasks.keep(self._run, f"follow broker {leader_id}")
 
     def __len__(self) -> int:
         return len(self._partitions)

@@ -101,10 +101,10 @@ class Upkeep:
         self._changed.set()
 
     def start(self) -> None:
-        times, start = self._intervals, self._tasks.start
-        start(self._look_after_logs(), "look after logs")
-        start(self._repeat(times.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks), "high watermarks")
-        start(self._repeat(times.recovery_point_checkpoint_ms, self._checkpoint_logs), "recovery points")
+        times, keep, repeat = self._intervals, self._tasks.keep, self._repeat
+        keep(self._look_after_logs, "look after logs")
+        keep(partial(repeat, times.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks), "high watermarks")
+        keep(partial(repeat, times.recovery_point_checkpoint_ms, self._checkpoint_logs), "recovery points")
 
     async def stop(self) -> None:
         """The caller closes the logs."""
@@ -164,6 +164,8 @@ class Upkeep:
                     self.kept_until_consumed(partition)
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
+        except Exception:  # it has its next turn all the same
+            logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
             wait_ms = self._intervals.retention_check_ms if retired < SEGMENTS_AT_ONCE else 0
             deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + wait_ms)
