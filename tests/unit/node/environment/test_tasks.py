@@ -65,7 +65,7 @@ async def test_work_that_is_kept_begins_anew_until_it_is_cancelled(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks_module, "AGAIN_S", 0)
-    begun, lives = [], asyncio.Event()
+    begun, lives = list[int](), asyncio.Event()
 
     async def work() -> None:
         begun.append(len(begun))
