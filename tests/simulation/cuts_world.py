@@ -118,7 +118,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.loop = VirtualLoop(Random(seed))
-        self.loop.thread_delay_s = lambda _: self.random.choice((0.001, 0.01, 0.3))
+        self.loop.thread_delay_s = lambda _: self.random.choice((0.001, 0.05, 0.3))
         self.host = HostDisk(self.loop, Random(seed))
         self.host.root.link("data", type(self.host.root)())
         self.host.root.sync()
@@ -311,7 +311,7 @@ class World:
 
     async def run(self) -> None:
         self.boot()
-        actions = [self.append] * 5 + [self.change_leader] * 4 + [self.shorten, self.anew, self.give_away]
+        actions = [self.append] * 8 + [self.change_leader] * 10 + [self.shorten, self.anew] + [self.give_away] * 3
         actions += [self.die, self.die_in_a_call, self.fail, self.stop]
         for _ in range(STEPS):
             await self.random.choice(actions)()
