@@ -58,9 +58,9 @@ def test_what_was_committed_stays_through_cuts_that_take_long(first: int, counte
     assert counted["cuts"] > 3
 
 
-def what_is_found() -> str:
-    """By the first of some seeds that finds anything."""
-    for seed in range(60):
+def what_is_found(first: int = 0) -> str:
+    """By the first of some seeds that finds anything; the one that found it last comes first."""
+    for seed in (first, *range(60)):
         try:
             simulated(seed)
         except AssertionError as error:
@@ -80,7 +80,7 @@ def test_records_that_are_appended_before_the_disk_has_done_its_part_of_a_cut(mo
         return begin_in_a_thread(partition, lambda: partition.log.truncate_to(offset))
 
     monkeypatch.setattr(IsrPartition, "cut_to", cut_to)
-    assert what_is_found()
+    assert what_is_found(10)
 
 
 def test_a_fetch_that_goes_on_from_the_old_end(monkeypatch: pytest.MonkeyPatch) -> None:
