@@ -169,6 +169,7 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/node/assembly/links.py": {
         "penstock.client.producer": "30; most nodes have their audit log in the log alone",
+        "penstock.node.partitions.replica_fetcher": "2; each module of a single node counts, and it follows nobody",
     },
     "penstock/testing/simulator/stand_in_tls.py": {
         "penstock.tls.authority": "it needs cryptography, and few simulated nodes speak TLS",
