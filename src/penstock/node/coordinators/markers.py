@@ -1,4 +1,8 @@
-"""Markers on their way to the leaders of partitions: those for one broker go together, one request after the other."""
+"""Markers on their way to the leaders of partitions: those for one broker go together, one request after the other.
+
+A broker may fall silent, or be cut off from this one alone. Nothing waits for it longer than it leads: as soon as the
+metadata name another leader, the coordinator hears so, and sends the marker there.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +66,8 @@ class MarkerSender:
         self._brokers = brokers
         self._queues: dict[int, deque[_Waiting]] = {}
         """By broker, what has not been sent. An empty one means that a request is on its way."""
+        self._sent: dict[int, list[_Waiting]] = {}
+        """By broker, what the request has that is on its way."""
         self._tasks = Tasks()
 
     async def written(self, job: Markers) -> Errors:
@@ -82,6 +88,23 @@ class MarkerSender:
                 answer.cancel()
         return errors
 
+    def follow(self) -> None:
+        """Leaders have changed."""
+        for broker_id, some in self._sent.items():
+            for waiting in some:
+                self._tell_if_moved(broker_id, waiting)
+
+    def _tell_if_moved(self, broker_id: int, waiting: _Waiting) -> None:
+        """Where other brokers lead all of its partitions now, who waits is told so."""
+        if not waiting.answer.done() and not any(self._leads(broker_id, it) for it in waiting.partitions):
+            waiting.answer.set_result(dict.fromkeys(waiting.partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _leads(self, broker_id: int, partition: Partition) -> bool:
+        try:
+            return self._brokers.leader_of(*partition) == broker_id
+        except KafkaError:
+            return False
+
     async def stop(self) -> None:
         await self._tasks.stop()
 
@@ -97,13 +120,43 @@ class MarkerSender:
         queue = self._queues[broker_id]
         try:
             while queue:
-                some = _taken_from(queue)
+                some = self._taken_from(queue, broker_id)
                 if some:
+                    self._sent[broker_id] = some
                     await self._send(broker_id, some)
+                else:
+                    await asyncio.sleep(0)
         finally:
             del self._queues[broker_id]
+            self._sent.pop(broker_id, None)
+
+    def _taken_from(self, queue: deque[_Waiting], broker_id: int) -> list[_Waiting]:
+        """Those that nobody waits for any more, or that have to go elsewhere, are left out."""
+        some: list[_Waiting] = []
+        left, producers, taken = MOST_PARTITIONS, set[int](), 0
+        while (
+            queue and queue[0].marker.producer_id not in producers and (not taken or len(queue[0].partitions) <= left)
+        ):
+            waiting = queue.popleft()
+            taken += 1
+            left -= len(waiting.partitions)
+            self._tell_if_moved(broker_id, waiting)
+            if not waiting.answer.done():
+                some.append(waiting)
+                producers.add(waiting.marker.producer_id)
+        return some
 
     async def _send(self, broker_id: int, some: list[_Waiting]) -> None:
+        """Until it is answered, or nobody waits for the answer."""
+        asked = asyncio.ensure_future(self._asked(broker_id, some))
+        wanted = asyncio.ensure_future(asyncio.wait([waiting.answer for waiting in some]))
+        try:
+            await asyncio.wait([asked, wanted], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            wanted.cancel()
+
+    async def _asked(self, broker_id: int, some: list[_Waiting]) -> None:
         request = WriteTxnMarkersRequest(markers=[waiting.marker for waiting in some])
         answers: dict[tuple[int, str, int], ErrorCode] = {}
         try:
@@ -122,19 +175,6 @@ class MarkerSender:
                 for it in topic.partitions
             }
         _settle(some, answers, otherwise)
-
-
-def _taken_from(queue: deque[_Waiting]) -> list[_Waiting]:
-    """Those that nobody waits for any more are left out: another broker coordinates."""
-    some: list[_Waiting] = []
-    left, producers = MOST_PARTITIONS, set[int]()
-    while queue and queue[0].marker.producer_id not in producers and (not some or len(queue[0].partitions) <= left):
-        waiting = queue.popleft()
-        if not waiting.answer.done():
-            some.append(waiting)
-            producers.add(waiting.marker.producer_id)
-            left -= len(waiting.partitions)
-    return some
 
 
 def _settle(some: list[_Waiting], answers: dict[tuple[int, str, int], ErrorCode], otherwise: ErrorCode) -> None:
