@@ -61,13 +61,22 @@ class _Waiting:
         self.answer: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
 
 
+class _Way:
+    """To one broker, while there is something for it."""
+
+    __slots__ = ("queue", "sender", "sent")
+
+    def __init__(self, queue: deque[_Waiting]) -> None:
+        self.queue = queue
+        self.sent: list[_Waiting] = []
+        """What the request has that is on its way."""
+        self.sender: asyncio.Task[None] | None = None
+
+
 class MarkerSender:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        self._queues: dict[int, deque[_Waiting]] = {}
-        """By broker, what has not been sent. An empty one means that a request is on its way."""
-        self._sent: dict[int, list[_Waiting]] = {}
-        """By broker, what the request has that is on its way."""
+        self._ways: dict[int, _Way] = {}
         self._tasks = Tasks()
 
     async def written(self, job: Markers) -> Errors:
@@ -90,9 +99,14 @@ class MarkerSender:
 
     def follow(self) -> None:
         """Leaders have changed."""
-        for broker_id, some in self._sent.items():
-            for waiting in some:
+        for broker_id, way in list(self._ways.items()):
+            for waiting in way.sent:
                 self._tell_if_moved(broker_id, waiting)
+            if way.sender is not None and way.sent and all(waiting.answer.done() for waiting in way.sent):
+                way.sender.cancel()
+                del self._ways[broker_id]
+                if way.queue:
+                    self._begin(broker_id, way.queue)
 
     def _tell_if_moved(self, broker_id: int, waiting: _Waiting) -> None:
         """Where other brokers lead all of its partitions now, who waits is told so."""
@@ -109,26 +123,27 @@ class MarkerSender:
         await self._tasks.stop()
 
     def _queue(self, broker_id: int, waiting: _Waiting) -> asyncio.Future[Errors]:
-        if broker_id in self._queues:
-            self._queues[broker_id].append(waiting)
+        if broker_id in self._ways:
+            self._ways[broker_id].queue.append(waiting)
         else:
-            self._queues[broker_id] = deque([waiting])
-            self._tasks.start(self._send_all(broker_id), f"markers for broker {broker_id}")
+            self._begin(broker_id, deque([waiting]))
         return waiting.answer
 
-    async def _send_all(self, broker_id: int) -> None:
-        queue = self._queues[broker_id]
+    def _begin(self, broker_id: int, queue: deque[_Waiting]) -> None:
+        way = self._ways[broker_id] = _Way(queue)
+        way.sender = self._tasks.start(self._send_all(broker_id, way), f"markers for broker {broker_id}")
+
+    async def _send_all(self, broker_id: int, way: _Way) -> None:
         try:
-            while queue:
-                some = self._taken_from(queue, broker_id)
-                if some:
-                    self._sent[broker_id] = some
-                    await self._send(broker_id, some)
+            while way.queue:
+                way.sent = self._taken_from(way.queue, broker_id)
+                if way.sent:
+                    await self._send(broker_id, way.sent)
                 else:
                     await asyncio.sleep(0)
         finally:
-            del self._queues[broker_id]
-            self._sent.pop(broker_id, None)
+            if self._ways.get(broker_id) is way:
+                del self._ways[broker_id]
 
     def _taken_from(self, queue: deque[_Waiting], broker_id: int) -> list[_Waiting]:
         """Those that nobody waits for any more, or that have to go elsewhere, are left out."""
@@ -147,16 +162,6 @@ class MarkerSender:
         return some
 
     async def _send(self, broker_id: int, some: list[_Waiting]) -> None:
-        """Until it is answered, or nobody waits for the answer."""
-        asked = asyncio.ensure_future(self._asked(broker_id, some))
-        wanted = asyncio.ensure_future(asyncio.wait([waiting.answer for waiting in some]))
-        try:
-            await asyncio.wait([asked, wanted], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
-            wanted.cancel()
-
-    async def _asked(self, broker_id: int, some: list[_Waiting]) -> None:
         request = WriteTxnMarkersRequest(markers=[waiting.marker for waiting in some])
         answers: dict[tuple[int, str, int], ErrorCode] = {}
         try:

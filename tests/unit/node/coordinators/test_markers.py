@@ -204,5 +204,5 @@ async def test_so_much_of_what_has_to_go_elsewhere_is_looked_at_at_a_time(monkey
     sender.follow()
     assert await asyncio.gather(first, *others) == [{T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}] * 3
     await turns()
-    assert sender._queues == {}
+    assert sender._ways == {}
     assert brokers.asked == [(1, [0])]
