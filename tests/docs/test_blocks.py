@@ -59,6 +59,7 @@ NOT_RUN = {
     ("docs/migration.md", "sh"): MACHINES,
     ("docs/migration.md", "properties"): f"{MACHINES}; tests/cluster/test_migration.py takes these steps",
     ("docs/pipelines.md", "yaml"): PART,
+    ("docs/pipelines.md", "properties"): PART,
     ("docs/pipelines.md", "python"): PART,
     ("docs/policies.md", "toml"): PART,
     ("docs/policies.md", "python"): PART,

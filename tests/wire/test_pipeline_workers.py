@@ -12,7 +12,7 @@ from tests.wire.raw_client import RawClient
 
 from penstock.cli.main import main
 from penstock.cli.work.connect_client import ConnectClient
-from penstock.pipeline.jobs import connector
+from penstock.pipeline.jobs import commands
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.runtime.records import TaskId
 
@@ -40,7 +40,7 @@ sink: {bootstrap.servers: SERVERS, topic: out}
 async def test_its_process_has_ended_before_another_worker_starts_one(
     bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connector, "child_command", lambda _: [sys.executable, "-c", PROGRAM, str(tmp_path)])
+    monkeypatch.setattr(commands, "child_command", lambda _: [sys.executable, "-c", PROGRAM, str(tmp_path)])
     workers = Workers(bootstrap, topic, session_timeout_ms="6000")
     try:
         lost = await workers.add("lost:1")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from penstock.cli.main import main
 from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.connect_client import ConnectClient
-from penstock.pipeline.jobs import connector
+from penstock.pipeline.jobs import commands
 from penstock.pipeline.jobs.code import unpacked
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.spec.files import load_yaml
@@ -183,7 +183,7 @@ def test_what_cannot_go_on_replaces_nothing(monkeypatch: pytest.MonkeyPatch, tmp
 def test_modules_and_packages_go_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bodies: list[Any] = []
     monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: bodies.append(body["config"]))
-    monkeypatch.setattr(connector, "cache_directory", lambda: tmp_path / "cache")
+    monkeypatch.setattr(commands, "cache_directory", lambda: tmp_path / "cache")
     for name, text in {
         "job.py": "SOURCE = {'subscribe': 'a'}\nSINK = {'topic': 'out'}\nSQL = 'SELECT 1'\n",
         "job.yaml": "source: {subscribe: a}\nsink: {topic: out}\n",
