@@ -20,6 +20,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.cluster.connect_processes import BROKER, SECONDS, a_worker, ask, is_healthy, worker_file
 
 from penstock.pipeline.committed_files import committed_files
@@ -166,6 +168,10 @@ def test_many_pipelines_share_a_driver(tmp_path: Path) -> None:
 
 def _begin_all(many: Many, names: list[str]) -> None:
     many.produce(100)
+    topics = [NewTopic(name, 1) for name in names if name.startswith("topic")]
+    admin = AdminClient({"bootstrap.servers": many.servers})
+    for made in admin.create_topics(topics).values() if topics else ():
+        made.result(SECONDS)
     for name in names:
         many.submit(name, TO_A_TOPIC if name.startswith("topic") else WELL)
     took_s = many.until_all_have_all(names, "at first")

@@ -58,6 +58,7 @@ def command_of(run: click.Command) -> click.Command:
             run.main(arguments, prog_name="run", standalone_mode=False, obj=place)
 
         with socket.socket(fileno=int(number)) as channel:
-            serve(session, channel, run_in)
+            serve(session, channel, run_in, sys.stdout)
+        os._exit(1)  # nobody is there to be told how what runs ends
 
     return driver

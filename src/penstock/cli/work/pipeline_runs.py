@@ -1,14 +1,12 @@
 """Pipelines side by side in one session of Spark: each in a thread, with a session of its own below that."""
 
 import json
-import os
 import socket
-import sys
 import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -29,12 +27,15 @@ OF_A_SESSION: Final = "spark.sql."
 RunIn = Callable[[Place, list[str]], None]
 
 
-def serve(session: SparkSession, channel: socket.socket, run_in: RunIn) -> None:
-    """Until the worker closes the channel, or Java has ended; what runs ends with the process."""
-    told = Told(sys.stdout)
-    sys.stdout = sys.stderr = told  # as much of one as prints
+def serve(session: SparkSession, channel: socket.socket, run_in: RunIn, out: TextIO) -> None:
+    """Until the worker closes the channel, or Java has ended; what runs then ends with the process."""
+    told = Told(out)
     runs: dict[int, SharedPlace] = {}
-    with tempfile.TemporaryDirectory(prefix="penstock-fetches-", ignore_cleanup_errors=True) as folder:
+    with (
+        redirect_stdout(told),
+        redirect_stderr(told),
+        tempfile.TemporaryDirectory(prefix="penstock-fetches-", ignore_cleanup_errors=True) as folder,
+    ):
         beside = BesideOthers(folder, threading.Semaphore(MOST_PLANNED))
         for message in _messages(session, channel):
             if "begin" in message:
@@ -44,7 +45,6 @@ def serve(session: SparkSession, channel: socket.socket, run_in: RunIn) -> None:
                 ).start()
             elif (number := message.get("stop", message.get("interrupt"))) in runs:
                 runs[number].end(at_once="interrupt" in message)
-    os._exit(1)
 
 
 def _messages(session: SparkSession, channel: socket.socket) -> Iterator[dict[str, Any]]:

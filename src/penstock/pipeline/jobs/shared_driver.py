@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from penstock.pipeline.jobs.child import LOOK_EVERY_S, MARGIN_S, GuardedProcess, Listener, take_line
-from penstock.pipeline.jobs.commands import RUN, conf_arguments, run_arguments
+from penstock.pipeline.jobs.commands import ROCKSDB, RUN, conf_arguments, run_arguments
 from penstock.pipeline.jobs.driver_runs import DriverRuns, Message
 from penstock.pipeline.jobs.keys import DRAIN_MS, DRIVER, KEYS, OF_A_WORKER
 from penstock.pipeline.jobs.launching import Run
@@ -24,6 +24,8 @@ from penstock.work.connect.runtime.kinds import SHUTDOWN
 
 IDLE_S: Final = 60.0
 """How long a driver without runs is kept."""
+STATE: Final = {f"{ROCKSDB}.boundedMemoryUsage": "true"}
+"""State of all queries has together what Spark gives it, 500 MB unless something else is said."""
 
 
 class SharedDriver:
@@ -31,7 +33,7 @@ class SharedDriver:
 
     def __init__(self, worker: WorkerContext) -> None:
         master = parse(OF_A_WORKER, worker.config)[f"{DRIVER}.master"]
-        settings = with_prefix(worker.config, f"{DRIVER}.spark.")
+        settings = STATE | with_prefix(worker.config, f"{DRIVER}.spark.")
         self._command = [*RUN, "driver", "--master", master, *conf_arguments(settings)]
         self._driver: Driver | None = None
 
@@ -49,6 +51,7 @@ class Driver:
 
     def __init__(self, command: list[str]) -> None:
         self.known: dict[int, SharedRun] = {}
+        self.last_line = ""
         self._loop = asyncio.get_running_loop()
         self.runs = DriverRuns()
         self._idle_since_s = time.monotonic()
@@ -73,6 +76,7 @@ class Driver:
             take_line(str(said.get("line", "")), run.listener)
 
     def line(self, line: str) -> None:
+        self.last_line = line
         for run in list(self.known.values()):
             run.listener.line(line)
 
@@ -173,4 +177,5 @@ class SharedRun:
         if self.exit_code is None:
             code = self._driver.process.exit_code
             how = "was killed" if code is None else f"ended with code {code}"
+            how += f"; it last said: {self._driver.last_line}" if self._driver.last_line else ""
             self.listener.event({"event": "failed", "error": f"the driver that this worker's pipelines share {how}"})
