@@ -1,8 +1,8 @@
 """`python -m penstock.pipeline.warm_planners PLACE`: planners of streams, forked from a process that has imported all.
 
 Spark starts a Python for each stream that it reads, of 60 MB. Where many run side by side it starts `ask_planners`
-instead, which asks here, at a socket: what a planner has not changed it shares with the others. The reader brings
-pyarrow along, whose allocator has a thread that knows of forks; numpy's threads are left out.
+instead, which asks here, at a socket: what a planner has not changed it shares with the others. With the reader come
+pyarrow, whose allocator has a thread that knows of forks, and numpy, whose threads its starter leaves out.
 
 Nothing is read before the fork: who asks and says nothing keeps nobody waiting.
 """
@@ -17,19 +17,28 @@ import traceback
 from importlib import import_module
 from typing import Final
 
+import numpy as np
 from pyspark.worker_util import get_sock_file_to_executor
 
+from penstock.pipeline.arrow.decode import decode_chunk
+from penstock.pipeline.arrow.record_spans import Chunk
 from penstock.pipeline.ask_planners import RUNNER
 
 BEFORE_THE_FORK: Final = (RUNNER, "penstock.pipeline.datasource.limited_reader")
 WAITING: Final = 128
-READ_BYTES: Final = 1 << 16
+SPAN_COLUMNS: Final = 8
+
+
+def load_all() -> None:
+    """Compiled code as well, which a planner needs that reads the rows of small batches."""
+    for name in BEFORE_THE_FORK:
+        import_module(name)
+    decode_chunk(Chunk(memoryview(b""), np.empty((0, SPAN_COLUMNS), np.int64)), 0, 0, include_headers=True)
 
 
 def serve(place: str) -> None:
     """For ever: it ends with the process group of its driver."""
-    for name in BEFORE_THE_FORK:
-        import_module(name)
+    load_all()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:

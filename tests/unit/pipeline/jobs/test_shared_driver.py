@@ -154,7 +154,9 @@ async def test_one_that_hangs_takes_the_driver_along(tasks: Tasks) -> None:
     await hangs.poll()
     await hangs.stop()
     assert not hangs._run.is_alive
-    assert (await failure_of(well)).startswith("the driver that this worker's pipelines share was killed; it last said: all see this\n")
+    assert (await failure_of(well)).startswith(
+        "the driver that this worker's pipelines share was killed; it last said: all see this\n"
+    )
 
 
 async def test_a_driver_with_a_run_whose_time_is_over_is_killed_though_another_has_time(tasks: Tasks) -> None:
