@@ -2,7 +2,7 @@
 
 Spark starts a Python for each stream that it reads, of 60 MB. Where many run side by side it starts `ask_planners`
 instead, which asks here, at a socket: what a planner has not changed it shares with the others. With the reader come
-pyarrow, whose allocator has a thread that knows of forks, and numpy, whose threads its starter leaves out.
+pyarrow, whose allocator has a thread that knows of forks, and numpy, which the driver tells to have no threads.
 
 Nothing is read before the fork: who asks and says nothing keeps nobody waiting.
 """
@@ -23,8 +23,9 @@ from pyspark.worker_util import get_sock_file_to_executor
 from penstock.pipeline.arrow.decode import decode_chunk
 from penstock.pipeline.arrow.record_spans import Chunk
 from penstock.pipeline.ask_planners import RUNNER
+from penstock.pipeline.warm_workers import READER
 
-BEFORE_THE_FORK: Final = (RUNNER, "penstock.pipeline.datasource.limited_reader")
+BEFORE_THE_FORK: Final = (RUNNER, READER)
 WAITING: Final = 128
 SPAN_COLUMNS: Final = 8
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline import ask_planners
+from penstock.pipeline import ask_planners, warm_workers
 from penstock.pipeline.session import worker_launcher
 
 LIMIT_S = 60
@@ -78,3 +78,14 @@ def test_spark_starts_what_asks_where_there_are_planners(tmp_path: Path) -> None
     assert started("-m", ask_planners.RUNNER, PENSTOCK_PLANNERS="/there") == asks
     assert started("-m", ask_planners.RUNNER) == f"-m {ask_planners.RUNNER}\n"
     assert started("-m", "pyspark.daemon", PENSTOCK_PLANNERS="/there") == "-m penstock.pipeline.warm_workers\n"
+
+
+def test_workers_that_plan_first_batches_have_the_reader_where_there_are_planners(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["daemon", warm_workers.PLANS])
+    assert warm_workers.before_planning() == (), "a driver with few queries forks them as Spark does"
+    monkeypatch.setenv(ask_planners.PLACE, "/there")
+    assert warm_workers.before_planning() == (warm_workers.PLANS, warm_workers.READER)
+    monkeypatch.setattr(sys, "argv", ["daemon"])
+    assert warm_workers.before_planning() == (), "workers of tasks"

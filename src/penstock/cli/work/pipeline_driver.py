@@ -34,9 +34,9 @@ NAME: Final = "penstock"
 def begin_planners() -> None:
     """Before Java, which hands the place on to what it starts."""
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", str(python_of_workers()))  # Spark starts planners with that one
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads must not be there before a fork
     place = os.environ[ask_planners.PLACE] = str(Path(tempfile.gettempdir()) / "planners")
-    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    subprocess.Popen([sys.executable, "-m", "penstock.pipeline.warm_planners", place], env=alone)
+    subprocess.Popen([sys.executable, "-m", "penstock.pipeline.warm_planners", place])
 
 
 def command_of(run: click.Command) -> click.Command:

@@ -24,8 +24,10 @@ from penstock.work.connect.runtime.kinds import SHUTDOWN
 
 IDLE_S: Final = 60.0
 """How long a driver without runs is kept."""
-STATE: Final = {f"{ROCKSDB}.boundedMemoryUsage": "true"}
-"""State of all queries has together what Spark gives it, 500 MB unless something else is said."""
+DEFAULTS: Final = {f"{ROCKSDB}.boundedMemoryUsage": "true", "python.factory.idleWorkerMaxPoolSize": "4"}
+"""State of all queries has together what Spark gives it, 500 MB unless something else is said. Of Python's workers few
+are kept that have nothing to do: when many queries begin there are many.
+"""
 
 
 class SharedDriver:
@@ -33,7 +35,7 @@ class SharedDriver:
 
     def __init__(self, worker: WorkerContext) -> None:
         master = parse(OF_A_WORKER, worker.config)[f"{DRIVER}.master"]
-        settings = STATE | with_prefix(worker.config, f"{DRIVER}.spark.")
+        settings = DEFAULTS | with_prefix(worker.config, f"{DRIVER}.spark.")
         self._command = [*RUN, "driver", "--master", master, *conf_arguments(settings)]
         self._driver: Driver | None = None
 
