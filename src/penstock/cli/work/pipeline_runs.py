@@ -7,8 +7,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, Protocol, TextIO
 
 import click
 from pyspark.sql import SparkSession
@@ -24,7 +25,11 @@ MOST_PLANNED: Final = 4
 """At a time."""
 READ_BYTES: Final = 1 << 16
 OF_A_SESSION: Final = "spark.sql."
-RunIn = Callable[[Place, list[str]], None]
+
+
+class RunIn(Protocol):
+    def __call__(self, place: Place, arguments: list[str]) -> None:
+        """Run `penstock pipeline run` with these arguments."""
 
 
 def serve(session: SparkSession, channel: socket.socket, run_in: RunIn, out: TextIO) -> None:
@@ -39,12 +44,11 @@ def serve(session: SparkSession, channel: socket.socket, run_in: RunIn, out: Tex
         beside = BesideOthers(folder, threading.Semaphore(MOST_PLANNED))
         for message in _messages(session, channel):
             if "begin" in message:
-                place = runs[message["begin"]] = SharedPlace(session, message["given"], beside)
-                threading.Thread(
-                    target=_run, args=[run_in, place, message["arguments"], message["begin"], told], daemon=True
-                ).start()
-            elif (number := message.get("stop", message.get("interrupt"))) in runs:
-                runs[number].end(at_once="interrupt" in message)
+                runs[message["begin"]] = SharedPlace(session, message["given"], beside)
+                what = [runs, message["begin"], partial(run_in, arguments=message["arguments"]), told]
+                threading.Thread(target=_run, args=what, daemon=True).start()
+            elif (place := runs.get(message.get("stop", message.get("interrupt", 0)))) is not None:
+                place.end(at_once="interrupt" in message)  # one that is over is not there any more
 
 
 def _messages(session: SparkSession, channel: socket.socket) -> Iterator[dict[str, Any]]:
@@ -61,11 +65,11 @@ def _messages(session: SparkSession, channel: socket.socket) -> Iterator[dict[st
         yield from map(json.loads, lines)
 
 
-def _run(run_in: RunIn, place: "SharedPlace", arguments: list[str], number: int, told: "Told") -> None:
+def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], None], told: "Told") -> None:
     told.run.number = number
     code = 1
     try:
-        run_in(place, arguments)
+        run_in(runs[number])
         code = 0
     except click.ClickException as error:
         told.write(printable_json({"event": "failed", "error": error.format_message()}) + "\n")
@@ -73,6 +77,7 @@ def _run(run_in: RunIn, place: "SharedPlace", arguments: list[str], number: int,
         traceback.print_exc()
         told.write(printable_json({"event": "failed", "error": plain_message(error)}) + "\n")
     finally:
+        runs.pop(number)
         told.flush()
         told.say({"run": number, "over": code})
 

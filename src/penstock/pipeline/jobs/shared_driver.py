@@ -74,7 +74,7 @@ class Driver:
             run.exit_code = int(said["over"])
             with suppress(RuntimeError):  # the worker's loop is closed
                 self._loop.call_soon_threadsafe(self._forget, said["run"])
-        elif run.is_alive:
+        elif run.exit_code is None:
             take_line(str(said.get("line", "")), run.listener)
 
     def line(self, line: str) -> None:
