@@ -14,18 +14,21 @@ PLACE = "PENSTOCK_PLANNERS"
 """The variable that names the socket."""
 
 
-def has_one(place: str) -> bool:
-    """Whether a planner is at work that has this process' environment and output."""
+def has_asked(place: str) -> bool:
+    """Whether somebody answers there: then a planner is connected with this process' environment and output, or could
+    not be, as this one could not.
+    """
     try:
         with socket.socket(socket.AF_UNIX) as planners:
             planners.connect(place)
             socket.send_fds(planners, [b"\0"], [1, 2])
             planners.sendall(json.dumps(dict(os.environ)).encode())
             planners.shutdown(socket.SHUT_WR)
-            return bool(planners.recv(1))
+            planners.recv(1)
+            return True
     except OSError:
         return False
 
 
-if __name__ == "__main__" and not has_one(os.environ.pop(PLACE)):
+if __name__ == "__main__" and not has_asked(os.environ.pop(PLACE)):
     os.execv(sys.executable, [sys.executable, "-m", RUNNER])

@@ -5,6 +5,7 @@ Each sink is a streaming query of its own, all in one session. On one machine th
 
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
@@ -30,7 +31,7 @@ from penstock.pipeline.spec.user_code import described, first_line
 from penstock.protocol.value import Value
 
 LOOK_EVERY_S = 0.2
-TURN_WITHIN_S = 10.0
+TURN_WITHIN_S = 20.0
 OnProgress = Callable[[BatchProgress], None]
 OnFailure = Callable[[str, str], None]
 """Gets a query, and why it failed."""
@@ -102,6 +103,8 @@ def run_pipeline(
                 streams = stream_of(session, shared, has_names=has_names)
                 with nullcontext() if beside is None else beside.turn():
                     _begin(session, spec, streams, checkpoints, queries)
+                    if beside is not None:
+                        _until_sources_are_there(queries, stop)
                 run = _Run(spec, queries, feed, on_progress, on_failure)
                 while run.is_active() and not stop.is_set():
                     run.report()
@@ -130,6 +133,14 @@ def _begin(
         writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
         queries.append(SinkQuery(session, spec.query_name(sink), writer))
         queries[-1].begin()
+
+
+def _until_sources_are_there(queries: list[SinkQuery], stop: threading.Event) -> None:
+    """Each query starts processes for them, in a thread of its own."""
+    deadline_s = time.monotonic() + TURN_WITHIN_S
+    while any(query.is_initializing for query in queries) and time.monotonic() < deadline_s:
+        if stop.wait(LOOK_EVERY_S):
+            return
 
 
 @contextmanager
