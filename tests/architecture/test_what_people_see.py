@@ -17,7 +17,7 @@ OF_THEIR_OWN = {
     "console/apart/__main__.py": "a pipe to the console, which reads JSON",
     "log/compaction/worker.py": "a pipe to the node",
     "pipeline/jobs/guardian.py": "a pipe to the worker, which reads JSON",
-    "pipeline/warm_planners.py": "a pipe to Spark, as its own planner has",
+    "pipeline/datasource/warm_planners.py": "a pipe to Spark, as its own planner has",
     "work/connect/built_in/file_sink.py": "a sink without a file writes what it gets, as Kafka's does",
 }
 """Where else something is written, and why that is no way to a person."""

@@ -36,7 +36,7 @@ def begin_planners() -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", str(python_of_workers()))  # Spark starts planners with that one
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads must not be there before a fork
     place = os.environ[ask_planners.PLACE] = str(Path(tempfile.gettempdir()) / "planners")
-    subprocess.Popen([sys.executable, "-m", "penstock.pipeline.warm_planners", place])
+    subprocess.Popen([sys.executable, "-m", "penstock.pipeline.datasource.warm_planners", place])
 
 
 def command_of(run: click.Command) -> click.Command:

@@ -14,7 +14,7 @@ from penstock.pipeline.session import worker_launcher
 LIMIT_S = 60
 SERVER = """
 import contextlib, importlib, os, sys, types
-from penstock.pipeline import warm_planners
+from penstock.pipeline.datasource import warm_planners
 
 @contextlib.contextmanager
 def connected(timeout):

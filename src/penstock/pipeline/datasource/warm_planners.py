@@ -1,4 +1,4 @@
-"""`python -m penstock.pipeline.warm_planners PLACE`: planners of streams, forked from a process that has imported all.
+"""Planners of streams, forked from a process that has imported all: `python -m …datasource.warm_planners PLACE`.
 
 Spark starts a Python for each stream that it reads, of 60 MB. Where many run side by side it starts `ask_planners`
 instead, which asks here, at a socket: what a planner has not changed it shares with the others. With the reader come
