@@ -191,7 +191,7 @@ def _one_more(many: Many) -> None:
 
 
 def _one_that_crashes(many: Many, names: list[str]) -> None:
-    before = many.driver(names[0]).pid
+    before, failed = many.driver(names[0]).pid, {name: many.report(name).get("restarts") for name in names}
     many.submit("crashes", CRASHES)
 
     def why() -> str | None:
@@ -203,7 +203,7 @@ def _one_that_crashes(many: Many, names: list[str]) -> None:
     took_s = many.until_all_have_all(names, "after a crash")
     print(f"beside one that crashes: all have the next rows after {took_s:.1f} s", flush=True)
     assert many.driver(names[0]).pid == before
-    assert not any(many.report(name).get("failures") for name in names)
+    assert {name: many.report(name).get("restarts") for name in names} == failed, "no other was begun again"
     ask("DELETE", f"{many.url}/connectors/crashes")
 
 
