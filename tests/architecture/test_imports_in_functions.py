@@ -33,6 +33,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/work/pipeline_declared.py": {
         "penstock.pipeline.running.spark_pipelines": "120, for PySpark comes with it, which may not be installed"
     },
+    "penstock/cli/work/pipeline_driver.py": {
+        "penstock.cli.work.pipeline_runs": "120 to 160, and Spark's own start has begun by then",
+    },
     "penstock/cli/work/pipeline_stored.py": dict.fromkeys(
         ("penstock.pipeline.running.run", "penstock.pipeline.running.stored"),
         "120 to 160, and Spark's own start has begun by then",

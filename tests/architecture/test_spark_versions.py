@@ -40,6 +40,10 @@ NEWER = {
         "pyspark.sql.streaming.datasource",
         "4.2, as its docstring says",
     ),
+    "penstock/pipeline/datasource/warm_planners.py": (
+        "pyspark.worker_util",
+        "4.1; where it does not begin Spark starts planners",
+    ),
     "penstock/pipeline/values/typed_values.py": ("pyspark.sql.pandas.functions", "4.1, and it says so"),
 }
 TYPES = "pyspark.sql.types"

@@ -47,6 +47,12 @@ def active_session(session: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
+def has_ended(session: SparkSession) -> bool:
+    """Whether Java, which this process has started, is there no more."""
+    process = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+    return process.poll() is not None
+
+
 def of_this_run(session: SparkSession, key: str) -> str | None:
     """What Spark notes by that key for the jobs of this thread."""
     return None if _jvm_of(session) is None else session.sparkContext.getLocalProperty(key)

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.pipeline import ask_planners
 from penstock.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ def python_of_workers() -> Path:
     """A script around this Python that has Spark's workers start faster, where Spark is that of this Python.
 
     Spark puts a zip file of its modules before those that are installed; without their bytecode a worker compiles for
-    half a second. And it forks workers before they import anything: `warm_workers` imports first.
+    half a second. And it forks workers before they import anything: `warm_workers` imports first. Planners of streams
+    come from `warm_planners`, where these are.
     """
     spec = find_spec("pyspark")
     own = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
@@ -210,6 +212,8 @@ export PYTHONPATH="$kept"
 if [ "$1 $2" = "-m {SPARKS_DAEMON}" ]; then
   shift 2
   set -- -m {WARM_DAEMON} "$@"
+elif [ "$1 $2" = "-m {ask_planners.RUNNER}" ] && [ -n "${ask_planners.PLACE}" ]; then
+  set -- -I -S {shlex.quote(ask_planners.__file__)}
 fi
 exec {shlex.quote(python)} "$@"
 """

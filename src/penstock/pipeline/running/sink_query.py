@@ -39,6 +39,11 @@ class SinkQuery:
         return self.query is not None and self.query.isActive
 
     @property
+    def is_initializing(self) -> bool:
+        """Whether it is on the way to its first batch, as Spark says in words."""
+        return self.query is not None and self.query.isActive and "Initializing" in self.query.status["message"]
+
+    @property
     def failure(self) -> Exception | None:
         return self._failure or (None if self.query is None else self.query.exception())
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.jobs.connector import SINKS, PipelineConnector, PipelineTask, child_command, room_of, sinks_of
+from penstock.pipeline.jobs.commands import child_command, room_of
+from penstock.pipeline.jobs.connector import PipelineConnector, PipelineTask, sinks_of
+from penstock.pipeline.jobs.keys import SINKS
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.metrics import page
