@@ -19,17 +19,23 @@ from penstock.testing.quorum_view import wait_until
 
 LIMIT_S = 120.0
 IN_SYNC_LIMIT_S = 300.0
+Address = str | Mapping[str, str]
+"""Of brokers; or the settings with which librdkafka comes to them."""
 Partitions = dict[int, Any]
 """By partition, as librdkafka has the metadata."""
 
 
-def admin_of(address: str) -> AdminClient:
+def coming_to(address: Address) -> dict[str, Any]:
+    return {"bootstrap.servers": address} if isinstance(address, str) else dict(address)
+
+
+def admin_of(address: Address) -> AdminClient:
     """Its logs of lost nodes are suppressed; its futures end with it."""
-    return AdminClient({"bootstrap.servers": address, "log_level": 0})
+    return AdminClient({**coming_to(address), "log_level": 0})
 
 
 def create_topic(
-    address: str,
+    address: Address,
     topic: str,
     partitions: int = 1,
     replicas: int = 1,
@@ -108,10 +114,10 @@ def wait_led_without(address: str, topic: str, node: int) -> None:
     )
 
 
-def read_all(address: str, topic: str) -> list[tuple[bytes, bytes]]:
+def read_all(address: Address, topic: str) -> list[tuple[bytes, bytes]]:
     """Key and value of each record that is committed, in any order. TimeoutError if some do not come."""
-    settings = {"group.id": "reader-of-all", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": address, **settings})
+    settings = {"group.id": "reader-of-all", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
+    consumer = Consumer({**coming_to(address), **settings})
     try:
         places = [
             TopicPartition(topic, index, 0) for index in consumer.list_topics(topic, LIMIT_S).topics[topic].partitions

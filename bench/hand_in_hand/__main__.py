@@ -17,6 +17,7 @@ from bench.hand_in_hand.compaction import compare_compaction
 from bench.hand_in_hand.java_clients import hand_over_under_java_clients
 from bench.hand_in_hand.java_workers import run_java_workers
 from bench.hand_in_hand.kafkas_tools import come_as_users, try_kafkas_tools, work_on_consensus_topic
+from bench.hand_in_hand.mirror import mirror_a_cluster
 from bench.hand_in_hand.node import HandError
 from bench.measure import asked
 from bench.process import CommandError
@@ -35,6 +36,8 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "tools": try_kafkas_tools,
     "secured": come_as_users,
     "connect": run_java_workers,
+    "connect-secured": partial(run_java_workers, secure=True),
+    "mirror": mirror_a_cluster,
     "consensus": work_on_consensus_topic,
     "hand-over": hand_over_under_java_clients,
 }

@@ -6,10 +6,11 @@ for who reads what is committed. They arrive in the sink, whose last ones may co
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, wait_until
+from bench.hand_in_hand.node import HEAP, HandError, Say, librdkafka, penstock, wait_until
 from bench.process import CommandError, Process, free_ports, said_by
 from bench.topics import create_topic, read_all
 from bench.versus.kafka import java_command, write_properties
@@ -22,11 +23,18 @@ LINES: Final = 20_000
 SETTINGS: Final = Path(__file__).with_name("java_workers.properties").read_text()
 
 
+OF_CLIENTS: Final = ("", "producer.", "consumer.", "admin.")
+"""A worker's own and those of connectors; Connect hands on nothing from the first to the others."""
+
+
 class JavaWorker(Process):
-    def __init__(self, folder: Path, name: str, bootstrap: str) -> None:
+    def __init__(self, folder: Path, name: str, cluster: Mapping[str, str]) -> None:
+        """`cluster` is what a client needs under Kafka's keys."""
         self.place = f"127.0.0.1:{free_ports(1)[0]}"
-        properties = folder / f"{name}.properties"
-        properties.write_text(f"{SETTINGS}bootstrap.servers={bootstrap}\nlisteners=http://{self.place}\n")
+        settings = {f"{of}{key}": value for of in OF_CLIENTS for key, value in cluster.items()}
+        properties = write_properties(folder / f"{name}.properties", settings | {"listeners": f"http://{self.place}"})
+        with properties.open("a") as file:
+            file.write(SETTINGS)
         super().__init__([*java_command("connect", CLASS, *HEAP), str(properties)], folder / f"{name}.out")
 
     def connect(self, *words: str) -> str:
@@ -56,11 +64,11 @@ class JavaWorker(Process):
         self.connect("create", str(write_properties(file.with_name(f"{name}.properties"), settings)))
 
 
-def run_java_workers(folder: Path, say: Say) -> None:
+def run_java_workers(folder: Path, say: Say, *, secure: bool = False) -> None:
     source, sink = folder / "in.txt", folder / "out.txt"
-    with Cluster(nodes=3, process=True) as cluster:
-        create_topic(cluster.bootstrap_servers, TOPIC, replicas=3)
-        workers = [JavaWorker(folder, f"worker-{number}", cluster.bootstrap_servers) for number in (1, 2)]
+    with Cluster(nodes=3, process=True, secure=secure) as cluster:
+        create_topic(librdkafka(cluster), TOPIC, replicas=3)
+        workers = [JavaWorker(folder, f"worker-{number}", cluster.client_properties()) for number in (1, 2)]
         try:
             for worker in workers:
                 wait_until("the worker answers", worker.is_up)
@@ -103,6 +111,6 @@ def _expect(cluster: Cluster, sink: Path, parts: int, say: Say) -> None:
     lines = found()
     if list(dict.fromkeys(lines)) != wanted:
         raise HandError(f"the lines in {sink} are not those that were written, in their order")
-    if [value.decode() for _, value in read_all(cluster.bootstrap_servers, TOPIC)] != wanted:
+    if [value.decode() for _, value in read_all(librdkafka(cluster), TOPIC)] != wanted:
         raise HandError("the lines in the topic are not those that were written, once and in their order")
     say(f"{len(wanted)} lines are in the topic once and have arrived, {len(lines) - len(wanted)} of them twice")

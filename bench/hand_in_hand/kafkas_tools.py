@@ -13,7 +13,7 @@ from bench.hand_in_hand.java_clients import QUIET, TOPIC, JavaClients, JavaConsu
 from bench.hand_in_hand.node import HEAP, HandError, Say, penstock, produce_all, wait_until
 from bench.process import CommandError, said_by
 from bench.topics import create_topic, leaders_of, wait_in_sync
-from bench.versus.kafka import java_command
+from bench.versus.kafka import java_command, write_properties
 from penstock.client.admin import Admin
 from penstock.client.values import TopicPartition
 from penstock.protocol.internal_topics import STORAGE_GROUPS
@@ -130,8 +130,7 @@ def try_kafkas_tools(folder: Path, say: Say) -> None:
 def come_as_users(folder: Path, say: Say) -> None:
     with Cluster(nodes=3, process=True, secure=True) as cluster:
         for user in ("admin", "app"):
-            lines = (f"{key}={text}".replace("\n", "\\n") for key, text in cluster.client_properties(user).items())
-            (folder / user).write_text("\n".join(lines))
+            write_properties(folder / user, cluster.client_properties(user))
         Tools(cluster, say, "kafka-all-tools", Path(__file__).with_name("secured.steps"), folder=folder).do("rights")
 
 

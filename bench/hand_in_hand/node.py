@@ -13,10 +13,12 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from bench.process import Process, free_ports, said_by
-from bench.topics import admin_of, create_topic, read_all
+from bench.topics import Address, admin_of, coming_to, create_topic, read_all
 from bench.versus.kafka import kafka_class, server_settings, write_properties
 from bench.versus.systems import KAFKA, PENSTOCK
+from penstock.testing import Cluster
 from penstock.testing.layout import replica_settings
+from penstock.testing.secured.folder import TRUSTED
 
 CLUSTER_ID: Final = "YkJwr6RESgSJv-sxa1R1mA"
 HEAP: Final = ("-Xmx400M", "-Xms64M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -159,6 +161,14 @@ def create(address: str, topic: str) -> None:
     create_topic(address, topic, PARTITIONS, config={"retention.ms": RETENTION_MS}, limit_s=LIMIT_S)
 
 
+def librdkafka(cluster: Cluster) -> dict[str, str]:
+    """As whom it comes to a cluster, under its own keys."""
+    java = ("sasl.jaas.config", "ssl.truststore.type", TRUSTED)
+    keys = cluster.client_properties()
+    renamed = {"ssl.ca.pem": keys[TRUSTED]} if TRUSTED in keys else {}
+    return {key: value for key, value in keys.items() if key not in java} | renamed
+
+
 def produce(address: str, promise: Promise, stint: int, count: int = 300) -> None:
     """All acknowledged, in batches of the codecs in turn."""
     codec = ("none", "gzip", "lz4", "zstd")[stint % 4]
@@ -168,7 +178,7 @@ def produce(address: str, promise: Promise, stint: int, count: int = 300) -> Non
 
 
 def produce_all(
-    address: str,
+    address: Address,
     topic: str,
     records: Iterable[tuple[bytes | None, bytes | None]],
     settings: Mapping[str, str | int | bool] | None = None,
@@ -177,7 +187,7 @@ def produce_all(
     headers: list[tuple[str, str | bytes | None]] | None = None,
 ) -> None:
     """All acknowledged; with `partitions`, to these in turn. Raises HandError."""
-    producer = Producer({"bootstrap.servers": address, **(settings or {})})
+    producer = Producer({**coming_to(address), **(settings or {})})
     failed: list[object] = []
     for number, (key, value) in enumerate(records):
         producer.produce(

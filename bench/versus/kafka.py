@@ -99,7 +99,9 @@ def server_settings(
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    """Lines within a value are written as Java reads them."""
+    lines = (f"{key}={value}".replace("\n", "\\n") for key, value in settings.items())
+    path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
 

@@ -55,6 +55,10 @@ class Group:
                 await self.changed.wait()
         return time.perf_counter()
 
+    def close(self) -> None:
+        for member in self.members:
+            member.close()
+
     def _is_even(self) -> bool:
         counts = [one.count for one in self.members]
         return max(counts) - min(counts) <= 1 and not any(one.has_news for one in self.members)
@@ -153,6 +157,21 @@ def life(
 async def _life(
     address: str, pid: int, topic: str, name: str, members: int, partitions: int, still_s: float
 ) -> tuple[float, float, float, float]:
+    group, begun, formed, more, less = await changes(address, topic, name, members, partitions)
+    await asyncio.sleep(SETTLES_S)  # members come more often after an assignment
+    before, rests_since = cpu_of(pid), time.perf_counter()
+    await asyncio.sleep(still_s)
+    used = (cpu_of(pid) - before).total / (time.perf_counter() - rests_since)
+    group.close()
+    return formed - begun, more, less, used * 100
+
+
+async def changes(
+    address: str, topic: str, name: str, members: int, partitions: int
+) -> tuple[Group, float, float, float, float]:
+    """The group; the moments (perf_counter) of its first join, and at which it is stable; the seconds until it is so
+    again when one more comes, and when that one goes.
+    """
     wait_until(lambda: _has_coordinator(address, name) or None, LIMIT_S, "a coordinator")
     group = Group(address, topic, name, partitions)
 
@@ -161,19 +180,9 @@ async def _life(
         await event()
         return await group.stable() - begun
 
-    async def all_join() -> None:
-        await asyncio.gather(*(group.add() for _ in range(members)))
-
-    formed = await timed(all_join)
-    more = await timed(group.add)
-    less = await timed(group.members[-1].leave)
-    await asyncio.sleep(SETTLES_S)  # members come more often after an assignment
-    before, begun = cpu_of(pid), time.perf_counter()
-    await asyncio.sleep(still_s)
-    used = (cpu_of(pid) - before).total / (time.perf_counter() - begun)
-    for member in group.members:
-        member.close()
-    return formed, more, less, used * 100
+    begun = time.perf_counter()
+    await asyncio.gather(*(group.add() for _ in range(members)))
+    return group, begun, await group.stable(), await timed(group.add), await timed(group.members[-1].leave)
 
 
 def _has_coordinator(address: str, group: str) -> bool:

@@ -1,8 +1,9 @@
 """Each case of Kafka 4.4's tests of groups has its row here: which of our tests holds the same, or why none is needed.
 
 `kafka_cases/names` has the names of Kafka's cases, a file for each of its classes. In the table of a class a line that
-is not indented says where: a file below `tests`, with a test, or a row of its table in brackets, or a reason after a
-dash. The names below it are the cases that are held there; in a transcript with `::cases` they are named as well.
+is not indented says where: a file below `tests` with a test, or a table, in it, perhaps with a row in brackets; a
+transcript with the heading of a part of it in brackets; or a reason after a dash. The names below it are the cases that
+are held there; in a transcript with `::cases` they are named as well.
 """
 
 import re
@@ -33,6 +34,12 @@ def text(path: str) -> str:
     return (TESTS / path).read_text()
 
 
+def headings(path: str) -> list[str]:
+    """Of the parts of a transcript that have commands."""
+    parts = re.findall(r"^((?:#.*\n)+)(?!#)\S", text(path), re.MULTILINE)
+    return [part.splitlines()[0] for part in parts]
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_each_case_has_a_row(name: str) -> None:
     cases = [case for _, cases in table(name) for case in cases]
@@ -48,12 +55,13 @@ def test_each_row_leads_to_a_test(name: str) -> None:
         assert cases, place
         if place.startswith("- "):
             continue
+        if (part := re.fullmatch(r"(golden/\w+/\w+\.txt)\[(.+)]", place)) is not None:
+            assert f"# {part[2]}" in headings(part[1]), place
+            continue
         path, _, test = place.partition("::")
         match = re.fullmatch(r"(\w+)(?:\[(.+)])?", test)
-        assert match is not None or not test, place
-        if match is None:
-            assert text(path), place
-        elif match[1] == "cases":  # a transcript in whose prose they are named
+        assert match is not None, f"{place}: which test, or which part of it?"
+        if match[1] == "cases":  # a transcript in whose prose they are named
             assert [case for case in cases if not re.search(rf"^#.*\b{case}\b", text(path), re.MULTILINE)] == [], place
         elif match[1].startswith("test_"):
             assert f"def {match[1]}(" in text(path), place

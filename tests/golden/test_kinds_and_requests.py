@@ -104,7 +104,7 @@ class Groups:
             rebalance_timeout_ms=10_000,
             protocols=[said],
         )
-        return self.ask(self.shard.join, request, CALLER.replace(api_version=version))
+        return self.ask(self.shard.join, request, CALLER._replace(api_version=version))
 
     def sync(self, member_id: str, generation: int = 1) -> Any:
         return self.ask(self.shard.sync, SyncGroupRequest(group_id=G, member_id=member_id, generation_id=generation))
@@ -118,7 +118,7 @@ class Groups:
         request = ConsumerGroupHeartbeatRequest(group_id=G, member_id=member_id, member_epoch=epoch)
         if epoch == 0:
             request = request.replace(rebalance_timeout_ms=1_000, topic_partitions=[], subscribed_topic_names=["words"])
-        return self.ask(self.shard.consumer_heartbeat, request, CALLER.replace(api_version=1), lambda _: True)
+        return self.ask(self.shard.consumer_heartbeat, request, CALLER._replace(api_version=1), lambda _: True)
 
     def streams(self, member_id: str, epoch: int) -> Any:
         request = StreamsGroupHeartbeatRequest(group_id=G, member_id=member_id, member_epoch=epoch)

@@ -17,9 +17,9 @@ not denied again.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -51,6 +51,8 @@ _SAYS: Final[dict[Operation, int]] = {operation: 1 << Operation.ALL | 1 << opera
 """By an operation, the bits of rules about it: what allows, and what names it."""
 HARDCODED: Final = "hardcode"
 """Kafka asks for the resource of this name before it looks for any of a kind."""
+
+LOOK_UPS_A_STEP: Final = 500
 
 SUPER_USER: Final = "SuperUser"
 DEFAULT_ALLOW: Final = "DefaultAllow"
@@ -211,22 +213,53 @@ class AccessRules:
                         yield from (about._replace(operation=each) for each in Operation if said >> each & 1)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka."""
+        """As `looking_for_any`, at once."""
+        steps = self.looking_for_any(principal, host, operation, resource)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as stop:
+            return bool(stop.value)
+
+    def looking_for_any(
+        self, principal: str, host: str, operation: Operation, resource: Resource
+    ) -> Generator[None, None, bool]:
+        """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka.
+
+        In steps: many may be allowed that are denied again. Rules may change between them: what is allowed all the
+        while is found, and what is found is allowed when it is.
+        """
         if self.allows(principal, host, operation, resource, HARDCODED):
             return True
-        owned, about = list(self._of(principal, resource)), [*product((operation, Operation.ALL), self._hosts(host))]
-        allowed, denied = (
-            [names.patterns[key] for names in owned for one in about if (key := (permission, *one)) in names.patterns]
-            for permission in (Permission.ALLOW, Permission.DENY)
-        )
-        if any(_EVERYTHING in each for each in denied):
-            return False
-        lengths = set().union(*(names.lengths for names in owned))
-        return any(
-            pattern == _EVERYTHING or not any(one in each for each in denied for one in _around(pattern, lengths))
-            for patterns in allowed
-            for pattern in patterns
-        )
+        about = principal, host, operation, resource
+        to_look_at = chain.from_iterable([list(each) for each in self._patterns(*about, Permission.ALLOW)])
+        while True:
+            allowed, denied = (self._patterns(*about, permission) for permission in (Permission.ALLOW, Permission.DENY))
+            if any(_EVERYTHING in each for each in denied):
+                return False
+            lengths = set().union(*(names.lengths for names in self._of(principal, resource)))
+            looked_up = 0
+            for pattern in to_look_at:
+                around = [] if pattern == _EVERYTHING else _around(pattern, lengths)
+                for one in around:
+                    looked_up += 1 + len(denied)
+                    if any(one in each for each in denied):
+                        break
+                else:
+                    if any(pattern in each for each in allowed):
+                        return True
+                if looked_up >= LOOK_UPS_A_STEP:
+                    break
+            else:
+                return False
+            yield None
+
+    def _patterns(
+        self, principal: str, host: str, operation: Operation, resource: Resource, permission: Permission
+    ) -> list[dict[Pattern, None]]:
+        """What rules say that for."""
+        keys = [(permission, *each) for each in product((operation, Operation.ALL), self._hosts(host))]
+        return [names.patterns[key] for names in self._of(principal, resource) for key in keys if key in names.patterns]
 
     def _of(self, principal: str, resource: Resource) -> Iterator[_Names]:
         for owner in dict.fromkeys((principal, EVERY_USER)):

@@ -26,7 +26,10 @@ from penstock.tls.faults import CUT, fault_of
 RECEIVED_BYTES: Final = 256 * 1024
 """Taken from the system at a time."""
 FED_BYTES: Final = 32 * 1024
-"""Decrypted at a time: a peer that changes its key with each record makes a thousand of them."""
+FED_RECORDS: Final = 64
+"""Decrypted at a time. Records may be small and dear: one that changes the key costs as much as 20 KiB of data do."""
+_HEAD_BYTES: Final = 5
+"""Before each record; the last two say how long it is."""
 SEALED_BYTES: Final = 64 * 1024
 """Encrypted at a time: more would not stay in the processor's cache."""
 TURN_S: Final = 0.002
@@ -88,6 +91,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         "_is_blocked",
         "_is_held",
         "_is_over",
+        "_left",
         "_raw",
         "_reads",
         "_rest",
@@ -111,8 +115,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._raw: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None
         self._unfinished = self._answers = 0
-        """Bytes of the handshake that have come, and of TLS itself that wait behind others for the peer to read."""
+        """Bytes of the handshake that were fed, and of TLS itself that wait behind others for the peer to read."""
+        self._left = 0
+        """Bytes of a record that has begun and is still to come."""
         self._rest = b""
+        """What has come and was not decrypted yet: what a held connection leaves, or a piece of a record's head."""
         self._reads = True
         self._is_held = self._goes_on_later = self._delivers = self._is_over = self._says_why = False
         self._is_blocked = False
@@ -121,6 +128,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     def peer_certificate(self) -> bytes | None:
         """As DER; None if the peer has shown none, or was not asked for one."""
         return self._tls.getpeercert(binary_form=True)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the peer has said anything of its handshake."""
+        return bool(self._unfinished or self._rest)
 
     # What the event loop calls
 
@@ -143,7 +155,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         if self._is_held or self._goes_on_later:  # it was received already when reading was stopped
             self._rest += received
             return
-        self._feed(received)
+        self._feed(self._rest + received if self._rest else received)
         if nbytes == RECEIVED_BYTES:
             self._later()  # others first
 
@@ -156,7 +168,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self.protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._is_over and not self.is_secured and (self._unfinished or not self._tls.server_side):
+        if not self._is_over and not self.is_secured and (self._has_begun or not self._tls.server_side):
             self._watcher.broken(self, CUT)
         self._end()
         self._watcher.lost(self)
@@ -230,18 +242,18 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _feed(self, received: bytes | memoryview) -> None:
         """A small request comes through here each time: calls that do nothing are left out."""
-        if not self.is_secured and not self._may_shake_hands(received):
+        if not (self.is_secured or self._unfinished) and not self._speaks_tls(received):
             return
         self._rest = b""
         fed, size, buffers = 0, len(received), self._buffers
         incoming, turn_ends_s = buffers.incoming, buffers.clock_s() + TURN_S
         try:
             while True:
-                incoming.write(received[fed : fed + FED_BYTES])
-                fed += FED_BYTES
-                if self.is_secured or self._shake_hands():
+                begun, fed = fed, self._end_of_feed(received, fed)
+                incoming.write(received if fed - begun == size else received[begun:fed])
+                if self.is_secured or self._shake_hands(fed - begun):
                     self._deliver()
-                if self._is_held or self._is_over or fed >= size:
+                if self._is_held or self._is_over or fed in (size, begun):
                     break
                 if buffers.clock_s() > turn_ends_s:
                     self._later()
@@ -250,26 +262,42 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._break_off(fault_of(error))
         finally:
             if incoming.pending or fed < size:
+                if incoming.pending:  # OpenSSL takes one record after the other, so another one begins there
+                    self._left = 0
                 rest = incoming.read() + received[fed:]
                 self._rest = b"" if self._is_over else rest
             if self._reads is (self._is_held or self._goes_on_later):
                 self._set_reading()
 
-    def _may_shake_hands(self, received: bytes | memoryview) -> bool:
-        if not self._unfinished and received[0] != _HANDSHAKE and (self._tls.server_side or received[0] != _ALERT):
-            self._break_off(NO_CLIENT if self._tls.server_side else NO_SERVER, says_why=False)
-            return False
-        self._unfinished += len(received)
-        if self._unfinished > HANDSHAKE_BYTES:
-            self._break_off(f"the handshake is longer than {HANDSHAKE_BYTES} bytes")
-            return False
-        return True
+    def _end_of_feed(self, received: bytes | memoryview, begin: int) -> int:
+        """How far to decrypt next: never to the midst of a record's head."""
+        size = len(received)
+        if size > _HEAD_BYTES and not (begin or self._left) and size == _HEAD_BYTES + (received[3] << 8) + received[4]:
+            return size  # as a small request comes
+        end, position = min(size, begin + FED_BYTES), begin + self._left
+        for _ in range(FED_RECORDS):
+            if position + _HEAD_BYTES > end:
+                break
+            position += _HEAD_BYTES + (received[position + 3] << 8) + received[position + 4]
+        if position < end:
+            end = position
+        self._left = position - end
+        return end
 
-    def _shake_hands(self) -> bool:
-        """Whether it is done."""
+    def _speaks_tls(self, received: bytes | memoryview) -> bool:
+        if received[0] == _HANDSHAKE or (received[0] == _ALERT and not self._tls.server_side):
+            return True
+        self._break_off(NO_CLIENT if self._tls.server_side else NO_SERVER, says_why=False)
+        return False
+
+    def _shake_hands(self, more: int = 0) -> bool:
+        """Whether it is done, with so many bytes more. Behind its end as much may come as the peer likes."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
+            self._unfinished += more
+            if self._unfinished > HANDSHAKE_BYTES:
+                self._break_off(f"the handshake is longer than {HANDSHAKE_BYTES} bytes")
             return False
         except ssl.SSLError as error:
             self._break_off(fault_of(error))
@@ -367,7 +395,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _too_slow(self) -> None:
         """Who has said nothing at all, as one who only looks whether a process lives, is not told of."""
-        if self._tls.server_side and not self._unfinished:
+        if self._tls.server_side and not self._has_begun:
             self.abort()
             return
         self._break_off(f"the TLS handshake was not done within {HANDSHAKE_S:.0f} s", says_why=False)

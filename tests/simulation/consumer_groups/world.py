@@ -50,7 +50,7 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 GROUP = "readers"
 SESSION_MS = 6_000
 CALLER = Caller("simulated", "/10.0.0.1", 1)
-CLASSIC_CALLER = CALLER.replace(api_version=9)
+CLASSIC_CALLER = CALLER._replace(api_version=9)
 ANSWERS: dict[type, Callable[..., object]] = {
     ConsumerGroupHeartbeatRequest: ConsumerGroupHeartbeatResponse,
     JoinGroupRequest: JoinGroupResponse,

@@ -124,7 +124,7 @@ class Pair:
         buffers: TlsBuffers | None = None,
         **settings: str,
     ) -> None:
-        self.buffers = buffers = buffers or TlsBuffers()
+        self.buffers = buffers = buffers or TlsBuffers(lambda: 0.0)
         serving = authority.keys_of(server) | {key.replace("_", "."): value for key, value in settings.items()}
         self.serving = Keys(lambda: serving, serving_context)
         asking = authority.keys_of(client)

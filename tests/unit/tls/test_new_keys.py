@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import ssl
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from tests.certificates import Authority, Holder
 from tests.unit.tls.ends import Pair
 
-from penstock.tls.layer import ANSWERS_BYTES, HALF_KEY, ONLY_KEYS
+from penstock.tls.layer import ANSWERS_BYTES, FED_RECORDS, HALF_KEY, ONLY_KEYS
 
 HANDSHAKE, DATA = 22, 23
 UPDATE = b"\x18\0\0\x01\0"
@@ -47,6 +50,7 @@ class Told(Pair):
 
     def __init__(self, authority: Authority, folder: Path) -> None:
         super().__init__(authority, authority.signs("server"))
+        (folder / "secrets").unlink(missing_ok=True)
         self.client.layer._tls.context.keylog_filename = str(folder / "secrets")
         self.exchange()
         lines = [line.split() for line in (folder / "secrets").read_text().splitlines()]
@@ -102,6 +106,36 @@ async def test_half_a_message_takes_nothing_of_what_comes_for_others(authority: 
     produces.exchange()
     assert produces.server.inner.received == b"a" * 1000
     assert (produces.server.fault, waits.server.fault) == ("", HALF_KEY)
+
+
+def updates(pair: Told, count: int) -> bytes:
+    """So many changes of the key, and something that is sealed with the last one."""
+    sealing, sent = pair.sealing, bytearray()
+    for _ in range(count):
+        sent += sealing.record(UPDATE, HANDSHAKE)
+        sealing = sealing.updated()
+    return bytes(sent + sealing.record(b"more", DATA))
+
+
+async def test_who_changes_its_key_without_end_lets_others_come_first(authority: Authority, tmp_path: Path) -> None:
+    pair = Told(authority, tmp_path)
+    pair.buffers.clock_s = itertools.count().__next__  # a turn is over each time somebody looks
+    sent = updates(pair, 300)
+    pair.server.take(sent)
+    left = [len(sent), len(pair.server.layer._rest)]
+    while left[-1]:
+        await asyncio.sleep(0)
+        left.append(len(pair.server.layer._rest))
+    assert pair.server.inner.received == b"more"
+    assert max(before - after for before, after in pairwise(left)) <= FED_RECORDS * (len(sent) // 300)
+
+
+async def test_records_are_heard_however_they_are_cut(authority: Authority, tmp_path: Path) -> None:
+    for at_once in (1, 3, 4, 29, 1_001):
+        pair = Told(authority, tmp_path)
+        assert not pair.server.take(updates(pair, 150), at_once)
+        assert pair.server.inner.received == b"more"
+        assert not pair.server.fault
 
 
 class Rekeyed:

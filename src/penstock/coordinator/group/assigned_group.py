@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Container, Mapping
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.kind import Group
@@ -36,15 +36,29 @@ def some_targets(
     return found
 
 
+class Usual(NamedTuple):
+    """A heartbeat that changes nothing, with all on which that rests: while this is the same, so is the answer."""
+
+    rests_on: object
+    timeout_ms: int
+    interval_ms: int
+    """In which the member is to come again."""
+
+
+NOTHING_USUAL: Final = Usual(None, 0, 0)
+
+
 class Session(Timer):
     """Of one member."""
 
-    __slots__ = ("heard_ms",)
+    __slots__ = ("heard_ms", "usual")
 
     def __init__(self, fire: Callable[..., None]) -> None:
         super().__init__(fire)
         self.heard_ms = -1
         """When it began, or the last heartbeat came."""
+        self.usual = NOTHING_USUAL
+        """Of its last heartbeat that changed nothing."""
 
 
 class AssignedGroup(Group, Generic[StateT, ViewT]):
@@ -149,6 +163,10 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
         """Nothing waits in the group itself."""
 
     # -- targets ------------------------------------------------------------------------------------------------------
+
+    def what_is_there(self, targets: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of targets that were worked out elsewhere."""
+        return targets
 
     def put_targets(self, draft: Draft[AnyRecord], key: int, targets: Mapping[str, object]) -> None:
         """Those that are others than before, as records of this key."""

@@ -43,7 +43,7 @@ class Parts:
 class DecidedParts(Parts, DecidedAhead):
     """A group as it was decided, `committed` as far as that is in the log for good."""
 
-    __slots__ = ("ahead", "committed")
+    __slots__ = ("ahead", "changes", "committed")
 
     def __init__(self, committed: Any) -> None:
         """`committed` are `Parts` of the same kind."""
@@ -51,6 +51,8 @@ class DecidedParts(Parts, DecidedAhead):
         self.committed = committed
         self.ahead = 0
         """Records that were decided, and are not committed yet."""
+        self.changes = 0
+        """Records that were decided, or taken back: while there are no more of them, all is as it was."""
 
     @property
     def is_gone(self) -> bool:
@@ -83,6 +85,7 @@ class PartRecord(KindRecord):
             state = groups[self.group_id] = self.new_state()
         before = state.put(self.key, self.name, self.value)
         state.ahead += -1 if self.takes_back else 1
+        state.changes += 1
         if state.is_gone:
             del groups[self.group_id]
         return before

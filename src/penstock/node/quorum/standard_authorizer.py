@@ -13,8 +13,9 @@ mode, such as credentials in a snapshot, and speak for others.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Final
+from weakref import WeakValueDictionary
 
 from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -33,6 +34,25 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 VERDICTS_KEPT: Final = 50_000
 Question = tuple[str, str, str, int, int, str | None]
+"""Who, from which host, may do what, on what; None: on any one of a kind."""
+
+
+class _Look:
+    """Whether a right is there on any one of a kind: while that is looked for."""
+
+    __slots__ = ("__weakref__", "_steps", "began_at", "verdict")
+
+    def __init__(self, steps: Generator[None, None, bool], began_at: int) -> None:
+        """`began_at` says after how many changes of rules."""
+        self._steps = steps
+        self.began_at = began_at
+        self.verdict: bool | None = None
+
+    def go_on(self) -> None:
+        try:
+            next(self._steps)
+        except StopIteration as stop:
+            self.verdict = bool(stop.value)
 
 
 class StandardAuthorizer(Authorizer):
@@ -57,6 +77,9 @@ class StandardAuthorizer(Authorizer):
         self._rules = rules
         self._node_listeners = frozenset(node_listeners)
         self._verdicts: dict[Question, bool] = {}
+        self._changes = 0
+        self._looks: WeakValueDictionary[Question, _Look] = WeakValueDictionary()
+        """By what is asked, as long as somebody asks it."""
         self._has_begun = has_begun
         self._ways = None if ways is None else frozenset(ways)
 
@@ -64,19 +87,23 @@ class StandardAuthorizer(Authorizer):
         """The image is another one."""
         records = self._image.security.access_rules
         self._rules.replace({rule_id: binding_of(record) for rule_id, record in records.items()})
-        self._verdicts.clear()
+        self._forget()
 
     def on_records(self, records: Iterable[MetadataRecord]) -> None:
         """Committed ones; the image has them."""
         for record in records:
             if isinstance(record, AccessControlEntryRecord):
                 self._rules.add(record.id, binding_of(record))
-                self._verdicts.clear()
+                self._forget()
             elif isinstance(record, RemoveAccessControlEntryRecord):
                 self._rules.remove(record.id)
-                self._verdicts.clear()
+                self._forget()
 
-    def allows(self, session: Session, right: Right, name: str | None, api_key: int) -> bool:
+    def _forget(self) -> None:
+        self._verdicts.clear()
+        self._changes += 1
+
+    def allows(self, session: Session, right: Right, name: str, api_key: int) -> bool:
         """Each small request asks: what is known to be allowed has the shortest way, and is so on every listener."""
         who = session.principal
         question = who.kind, who.name, session.client_host, right.operation, right.resource, name
@@ -95,7 +122,7 @@ class StandardAuthorizer(Authorizer):
         self._audit.denied(session, right, name, api_key, is_let_through=is_let_through)
         return is_let_through
 
-    def shows(self, session: Session, right: Right, name: str | None) -> bool:
+    def shows(self, session: Session, right: Right, name: str) -> bool:
         return self._lets_through(session, right) or self.has(session, right, name)
 
     def _lets_through(self, session: Session, right: Right) -> bool:
@@ -116,35 +143,64 @@ class StandardAuthorizer(Authorizer):
             Counter(Group.PLUGINS, "authorization-denied-total", "Those that were not", lambda: self.denied),
         )
 
-    def has(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str) -> bool:
         who = session.principal
         question = who.kind, who.name, session.client_host, right.operation, right.resource, name
         return self._has(session, right, name, question)
 
-    def _has(self, session: Session, right: Right, name: str | None, question: Question) -> bool:
+    def has_any(self, session: Session, right: Right) -> Generator[None, None, bool]:
+        """All who ask the same meanwhile go on with one look.
+
+        One that began before a rule changed may have missed what was allowed by then, and what it found may be
+        forbidden by now: who asks later, or hears of it later, looks anew.
+        """
+        verdict, asked_at, look = self._without_rules(session, right), self._changes, None
+        who = session.principal
+        question = who.kind, who.name, session.client_host, right.operation, right.resource, None
+        while verdict is None and (verdict := self._verdicts.get(question)) is None:
+            if look is not None and look.verdict is False and look.began_at >= asked_at:
+                return False
+            if look is None or look.verdict is not None:
+                look = self._looks.get(question)
+            if look is None or look.verdict is not None:
+                steps = self._rules.looking_for_any(str(who), session.client_host, right.operation, right.resource)
+                look = self._looks[question] = _Look(steps, self._changes)
+            look.go_on()
+            if look.verdict or (look.verdict is False and look.began_at == self._changes):
+                verdict = self._keep(question, look.verdict)
+            else:
+                yield None
+        return verdict
+
+    def _has(self, session: Session, right: Right, name: str, question: Question) -> bool:
         verdict = self._verdicts.get(question)
         if verdict is None or session.listener in self._node_listeners:
             return self._decided(session, right, name, question)
         return verdict
 
-    def _decided(self, session: Session, right: Right, name: str | None, question: Question) -> bool:
+    def _decided(self, session: Session, right: Right, name: str, question: Question) -> bool:
+        verdict = self._without_rules(session, right)
+        if verdict is not None:
+            return verdict
+        verdict = self._rules.allows(str(session.principal), session.client_host, right.operation, right.resource, name)
+        return self._keep(question, verdict) if len(name) <= LONGEST_NAME else verdict
+
+    def _without_rules(self, session: Session, right: Right) -> bool | None:
+        """For nodes, and while the rules are not here; None where they decide."""
         if session.principal == NODE:
             return True
         if right.operation is Operation.CLUSTER_ACTION and session.listener in self._node_listeners:
             return True
-        principal, host = str(session.principal), session.client_host
-        if not self._has_begun() and not self._rules.is_super(principal):
+        if not self._has_begun() and not self._rules.is_super(str(session.principal)):
             if self._audit.watches:
                 return False
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the access rules have not been read yet")
-        if name is None:
-            verdict = self._rules.allows_any(principal, host, right.operation, right.resource)
-        else:
-            verdict = self._rules.allows(principal, host, right.operation, right.resource, name)
-        if name is None or len(name) <= LONGEST_NAME:
-            if len(self._verdicts) >= VERDICTS_KEPT:
-                self._verdicts.clear()
-            self._verdicts[question] = verdict
+        return None
+
+    def _keep(self, question: Question, verdict: bool) -> bool:
+        if len(self._verdicts) >= VERDICTS_KEPT:
+            self._verdicts.clear()
+        self._verdicts[question] = verdict
         return verdict
 
 

@@ -11,7 +11,7 @@ one that allows everything; the other one is in `standard_authorizer`.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Final, Protocol
 
 from penstock.node.serving.session import Session
@@ -95,14 +95,19 @@ TWO_PHASE_COMMIT: Final = Right(_O.TWO_PHASE_COMMIT, _R.TRANSACTIONAL_ID)
 
 
 class Authorizer(Protocol):
-    def has(self, session: Session, right: Right, name: str | None) -> bool:
-        """Whether the client has that right on the resource of that name; None: on any one of its kind."""
+    def has(self, session: Session, right: Right, name: str) -> bool:
+        """Whether the client has that right on the resource of that name."""
 
-    def allows(self, session: Session, right: Right, name: str | None, api_key: int) -> bool:
+    def has_any(self, session: Session, right: Right) -> Generator[None, None, bool]:
+        """As `has`, on any one resource of its kind: in steps, as many rules may have to be looked at."""
+        yield from ()
+        return False
+
+    def allows(self, session: Session, right: Right, name: str, api_key: int) -> bool:
         """Whether a request of that API, which needs the right, is not refused."""
         return self.has(session, right, name)
 
-    def shows(self, session: Session, right: Right, name: str | None) -> bool:
+    def shows(self, session: Session, right: Right, name: str) -> bool:
         """Whether what the right is about is not left out of an answer."""
         return self.has(session, right, name)
 
@@ -110,7 +115,11 @@ class Authorizer(Protocol):
 class AllowAll(Authorizer):
     """The authorizer of a cluster without rules: every client may do everything."""
 
-    def has(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str) -> bool:
+        return True
+
+    def has_any(self, session: Session, right: Right) -> Generator[None, None, bool]:
+        yield from ()
         return True
 
 

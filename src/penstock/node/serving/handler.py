@@ -27,7 +27,7 @@ decoded anew, so its handler must not change it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Generator, Hashable
 from dataclasses import dataclass
 from functools import cache
 from types import GeneratorType
@@ -82,12 +82,15 @@ class RequestContext:
     counts: ApiCounts = NOT_TOLD
     """What this request counts with."""
 
-    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+    def allows(self, right: Right, name: str = CLUSTER_NAME) -> bool:
         """Whether the client may have what it wants; see `access` for the three questions."""
         return self.authorizer.allows(self.session, right, name, self.api_key)
 
-    def has(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+    def has(self, right: Right, name: str = CLUSTER_NAME) -> bool:
         return self.authorizer.has(self.session, right, name)
+
+    def has_any(self, right: Right) -> Generator[None, None, bool]:
+        return self.authorizer.has_any(self.session, right)
 
     def shows(self, right: Right, name: str) -> bool:
         return self.authorizer.shows(self.session, right, name)

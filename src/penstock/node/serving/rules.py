@@ -11,7 +11,7 @@ A clause only asks the `RequestContext`. `judged` is what stands between a decod
 request or its answer is about many things, they are judged in slices.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -34,9 +34,11 @@ class Asker(Protocol):
     @property
     def session(self) -> Session: ...
 
-    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool: ...
+    def allows(self, right: Right, name: str = CLUSTER_NAME) -> bool: ...
 
-    def has(self, right: Right, name: str | None = CLUSTER_NAME) -> bool: ...
+    def has(self, right: Right, name: str = CLUSTER_NAME) -> bool: ...
+
+    def has_any(self, right: Right) -> Generator[None, None, bool]: ...
 
     def shows(self, right: Right, name: str) -> bool: ...
 
@@ -53,11 +55,14 @@ class Asking:
     is_over: bool = False
     """Whether nothing is left that was asked for."""
 
-    def allows(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+    def allows(self, right: Right, name: str = CLUSTER_NAME) -> bool:
         return self.context.allows(right, name)
 
-    def has(self, right: Right, name: str | None = CLUSTER_NAME) -> bool:
+    def has(self, right: Right, name: str = CLUSTER_NAME) -> bool:
         return self.context.has(right, name)
+
+    def has_any(self, right: Right) -> Generator[None, None, bool]:
+        return self.context.has_any(right)
 
     def shows(self, right: Right, name: str) -> bool:
         return self.context.shows(right, name)
@@ -131,19 +136,18 @@ class Whole(Clause):
     def before(self, asking: Asking) -> Iterable[None]:
         pace = Pace(THINGS_A_STEP)
         for name in self.names(asking.request):
-            if not (self._has_another(asking, name) or asking.allows(self.right, name)):
+            if not ((yield from self._has_another(asking, name)) or asking.allows(self.right, name)):
                 raise self.right.refused()
             if pace.is_due():
                 yield None
 
-    def _has_another(self, asking: Asking, name: str) -> bool:
+    def _has_another(self, asking: Asking, name: str) -> Generator[None, None, bool]:
         """Without the right itself."""
-        if self.or_any is None and self.or_else is None:
+        if (self.or_any is None and self.or_else is None) or asking.has(self.right, name):
             return False
-        return not asking.has(self.right, name) and (
-            (self.or_any is not None and asking.has(self.or_any, None))
-            or (self.or_else is not None and asking.has(self.or_else, name))
-        )
+        if self.or_any is not None and (yield from asking.has_any(self.or_any)):
+            return True
+        return self.or_else is not None and asking.has(self.or_else, name)
 
     def __str__(self) -> str:
         rights = f"{self.right}" if self.or_any is None else f"{self.right}, or {self.or_any} for any one"

@@ -21,6 +21,7 @@ from penstock.tls.store import Key
 _ALERT, _HANDSHAKE, _DATA = 21, 22, 23
 _HEAD: Final = struct.Struct(">BHHI")
 """Kind, version, length of what follows, number."""
+_NUMBER_BYTES: Final = 4
 _VERSION: Final = 0x0303
 LARGEST: Final = 16 * 1024
 """Of a record's content."""
@@ -109,7 +110,7 @@ class StandInEngine:
             self._put(_HANDSHAKE, (len(shown).to_bytes(2, "big") + shown).ljust(SHOWN_BYTES, b"\0"))
 
     def _put(self, kind: int, content: bytes | memoryview) -> None:
-        self._outgoing.write(_HEAD.pack(kind, _VERSION, len(content), self._sent))
+        self._outgoing.write(_HEAD.pack(kind, _VERSION, _NUMBER_BYTES + len(content), self._sent))
         self._outgoing.write(content)
         self._sent += 1
 
@@ -117,7 +118,7 @@ class StandInEngine:
         """What the next record has, nothing behind a goodbye; SSLWantReadError if it has not come whole."""
         self._fill(_HEAD.size)
         found, _, length, number = _HEAD.unpack_from(self._begun)
-        self._fill(_HEAD.size + length)
+        self._fill(_HEAD.size + length - _NUMBER_BYTES)
         content, self._begun = self._begun[_HEAD.size :], b""
         self._received += 1
         if number != self._received - 1:

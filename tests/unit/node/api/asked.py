@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 from uuid import UUID
 
@@ -310,8 +310,12 @@ class Recording(Authorizer):
         self._refuses = refuses
         self._everything = everything
 
-    def has(self, session: Session, right: Right, name: str | None) -> bool:
+    def has_any(self, session: Session, right: Right) -> Generator[None, None, bool]:
+        yield None
+        return self.has(session, right, "any")
+
+    def has(self, session: Session, right: Right, name: str) -> bool:
         assert session.listener == "PLAINTEXT"
-        question = f"{right} {'any' if name is None else name}"
+        question = f"{right} {name}"
         self.asked.append(question)
         return not self._everything and question not in self._refuses

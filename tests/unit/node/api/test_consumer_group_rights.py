@@ -11,6 +11,7 @@ import pytest
 from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.features import GROUP_VERSION
 from penstock.metadata.image import ClusterImage
+from penstock.node.api.consumer_groups.consumer_group_describe import consumer_group_describe
 from penstock.node.api.consumer_groups.consumer_group_heartbeat import consumer_group_heartbeat
 from penstock.node.api.consumer_groups.describe_group_history import describe_group_history
 from penstock.node.quorum.standard_authorizer import StandardAuthorizer
@@ -18,6 +19,8 @@ from penstock.node.serving.audit import Audit
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.slices import Slices
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.requests import own_apis
 from penstock.protocol.requests.api import ApiKey
@@ -73,3 +76,14 @@ def test_of_a_topic_that_the_client_may_not_describe_no_moves_are_told(kind: str
     (epoch,), (awaited,) = answer.groups[0].epochs, answer.groups[0].awaited
     assert [one.topic for one in (*epoch.moves, *awaited.partitions)] == shown
     assert epoch.moved == 2
+
+
+def test_without_the_feature_nobody_is_served() -> None:
+    broker = cast("Any", SimpleNamespace(image=SimpleNamespace(features={}), groups=SimpleNamespace(departures=())))
+    context = cast("Any", SimpleNamespace(api_version=1))
+    answer = consumer_group_heartbeat(broker, context, ConsumerGroupHeartbeatRequest(group_id="readers"))
+    assert cast("Any", answer).error_code == ErrorCode.UNSUPPORTED_VERSION
+    described = Slices().answer(
+        consumer_group_describe(broker, context, ConsumerGroupDescribeRequest(group_ids=["readers"]))
+    )
+    assert [one.error_code for one in cast("Any", described).groups] == [ErrorCode.UNSUPPORTED_VERSION]

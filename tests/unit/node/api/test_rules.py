@@ -307,7 +307,7 @@ def test_operations_and_resources_have_kafkas_codes() -> None:
         Resource.DELEGATION_TOKEN: 1 << 8,
         Resource.USER: 1 << 13 | 1 << 14,
     }
-    assert ALLOW_ALL.has(Session("", 0, "", 0), Right(Operation.READ, Resource.TOPIC), None)
+    assert ALLOW_ALL.has(Session("", 0, "", 0), Right(Operation.READ, Resource.TOPIC), "flights")
 
 
 async def test_many_things_are_judged_in_slices() -> None:

@@ -55,10 +55,10 @@ class Node:
         ]
         return CreateTopicsResponse(topics=results)
 
-    def allows(self, session: Session, right: Any, name: str | None, api_key: int) -> bool:
+    def allows(self, session: Session, right: Any, name: str, api_key: int) -> bool:
         return self.has(session, right, name)
 
-    def has(self, session: Session, right: Any, name: str | None) -> bool:
+    def has(self, session: Session, right: Any, name: str) -> bool:
         return (right == CREATE_IN_CLUSTER and "cluster" in self.rights) or (
             right == CREATE_TOPIC and name in self.rights
         )

@@ -29,7 +29,7 @@ class ActionFor(Authorizer):
     def __init__(self, user: str) -> None:
         self.user = user
 
-    def has(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str) -> bool:
         return session.principal.name == self.user and right.operation is Operation.CLUSTER_ACTION
 
 

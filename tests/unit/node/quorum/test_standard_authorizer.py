@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Generator
 from uuid import UUID
 
 import pytest
 
-from penstock.metadata.access_rules import AccessRules
+from penstock.metadata.access_rules import LOOK_UPS_A_STEP, AccessRules
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from penstock.node.metrics.registry import Registry
 from penstock.node.quorum.standard_authorizer import StandardAuthorizer
-from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, READ_TOPIC, WRITE_TOPIC
+from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, READ_TOPIC, WRITE_TOPIC, Right
 from penstock.node.serving.audit import Audit
 from penstock.node.serving.session import NODE, Principal, Session
 from penstock.protocol.acls import CLUSTER_NAME, Operation, PatternType, Permission, Resource
@@ -52,8 +53,19 @@ class Followed:
             self.image.apply(record)
         self.authorizer.on_records(records)
 
-    def may_read(self, session: Session = ADA, name: str | None = "flights") -> bool:
+    def may_read(self, session: Session = ADA, name: str = "flights") -> bool:
         return self.authorizer.allows(session, READ_TOPIC, name, ApiKey.FETCH)
+
+    def may_on_any(self, right: Right = READ_TOPIC, session: Session = ADA) -> bool:
+        return verdict_of(self.authorizer.has_any(session, right))
+
+
+def verdict_of(look: Generator[None, None, bool]) -> bool:
+    try:
+        while True:
+            next(look)
+    except StopIteration as stop:
+        return bool(stop.value)
 
 
 def test_a_verdict_lasts_until_a_rule_changes() -> None:
@@ -76,17 +88,102 @@ def test_another_image_brings_its_rules() -> None:
 
 def test_any_one_of_a_kind_will_do() -> None:
     node = Followed()
-    assert not node.may_read(name=None)
+    assert not node.may_on_any()
     node.commit(ALLOWED)
-    assert node.may_read(name=None)
-    assert not node.authorizer.has(ADA, WRITE_TOPIC, None)
+    assert node.may_on_any()
+    assert not node.may_on_any(WRITE_TOPIC)
+
+
+MANY = 5 * LOOK_UPS_A_STEP
+ALL_DENIED = [
+    each.replace(id=UUID(int=10 + 2 * number + kind), resource_name=f"flights-{number}")
+    for number in range(MANY)
+    for kind, each in enumerate((ALLOWED, DENIED))
+]
+
+
+def test_rules_of_which_none_will_do_are_looked_at_in_steps() -> None:
+    """And once, however many ask; a rule that changes meanwhile counts."""
+    node = Followed()
+    node.commit(*ALL_DENIED)
+    first, second = (node.authorizer.has_any(ADA, READ_TOPIC) for _ in range(2))
+    next(second)
+    assert len(list(first)) >= MANY / LOOK_UPS_A_STEP
+    assert list(second) == []
+    node.commit(ALLOWED)
+    assert node.may_on_any()
+    node.commit(RemoveAccessControlEntryRecord(id=ALLOWED.id))
+    late = node.authorizer.has_any(ADA, READ_TOPIC)
+    for _ in range(3):
+        next(late)
+    node.commit(RemoveAccessControlEntryRecord(id=ALL_DENIED[1].id))
+    assert node.may_on_any(), "who asks now does not wait for a look that has passed it"
+    assert list(late) == []
+
+
+def test_a_look_ends_though_rules_change_all_the_while() -> None:
+    """With what was there all the while, or with nothing."""
+    node = Followed()
+    node.commit(*ALL_DENIED)
+    others = [ALLOWED.replace(id=UUID(int=1_000_000 + number), principal="User:bob") for number in range(40)]
+
+    def verdicts(count: int) -> list[bool]:
+        found = list[bool]()
+        looks = [asking(found) for _ in range(count)]
+        for other in others:
+            for look in looks:
+                next(look, None)
+            node.commit(other)
+        return found
+
+    def asking(found: list[bool]) -> Generator[None, None, None]:
+        found.append((yield from node.authorizer.has_any(ADA, READ_TOPIC)))
+
+    assert verdicts(3) == [False] * 3
+    node.commit(ALLOWED)
+    assert verdicts(3) == [True] * 3
+
+
+def test_what_is_forbidden_by_now_is_not_had_from_a_look_that_began_before() -> None:
+    node = Followed()
+    last = ALLOWED.replace(id=UUID(int=9_000_000), resource_name="last")
+    node.commit(*ALL_DENIED, last)
+    looks = [node.authorizer.has_any(ADA, READ_TOPIC) for _ in range(3)]
+    next(looks[0])
+    next(looks[1])
+    node.commit(last.replace(id=UUID(int=9_000_001), permission_type=Permission.DENY))
+    assert not node.may_on_any()
+    assert [verdict_of(look) for look in looks] == [False] * 3
+    node.commit(RemoveAccessControlEntryRecord(id=UUID(int=9_000_001)))
+    hears_late, finds = (node.authorizer.has_any(ADA, READ_TOPIC) for _ in range(2))
+    next(hears_late)
+    assert verdict_of(finds)
+    passes_it_later = node.authorizer.has_any(ADA.replace(client_host="10.0.0.2"), READ_TOPIC)
+    next(passes_it_later)
+    node.commit(RemoveAccessControlEntryRecord(id=last.id))
+    assert not verdict_of(hears_late)
+    assert not verdict_of(passes_it_later)
+
+
+def test_a_look_that_nobody_waits_for_any_more_is_forgotten() -> None:
+    node = Followed()
+    node.commit(*ALL_DENIED)
+    looks = [node.authorizer.has_any(ADA, READ_TOPIC) for _ in range(2)]
+    for look in looks:
+        next(look)
+    assert len(node.authorizer._looks) == 1
+    looks.pop().close()
+    assert len(node.authorizer._looks) == 1
+    look = looks.pop()
+    look.close()
+    assert not node.authorizer._looks
 
 
 def test_another_one_of_a_kind_will_do_when_a_rule_goes() -> None:
     node = Followed()
     node.commit(ALLOWED, ALLOWED.replace(id=UUID(int=3), resource_name="gates"))
     node.commit(RemoveAccessControlEntryRecord(id=ALLOWED.id))
-    assert node.may_read(name=None)
+    assert node.may_on_any()
 
 
 def test_before_the_rules_are_here_only_super_users_are_let_in() -> None:

@@ -358,7 +358,7 @@ async def test_settings_of_a_group(tmp_path: Path) -> None:
 class NoTopics(Authorizer):
     """Lets nobody read a topic."""
 
-    def has(self, session: Session, right: Right, name: str | None) -> bool:
+    def has(self, session: Session, right: Right, name: str) -> bool:
         return right != READ_TOPIC
 
 

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from sys import intern
+from typing import NamedTuple
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.records import MemberMetadata
 from penstock.coordinator.group.settings import patience_ms
 from penstock.coordinator.timers import Timer, Timers
-from penstock.protocol.value import Value
 
 
-class Caller(Value):
+class Caller(NamedTuple):
+    """Who sends a request; made for each heartbeat, and compared with that of the one before."""
+
     client_id: str
     client_host: str
     api_version: int

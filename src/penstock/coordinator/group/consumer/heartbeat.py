@@ -16,6 +16,7 @@ answer goes out when that is committed, or, where nothing changes, when all that
 from functools import partial
 
 from penstock.coordinator.effects import Token
+from penstock.coordinator.group.assigned_group import Usual
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer import fencing, leaving, pace, reconcile, resolving, taking_part, timing
@@ -72,11 +73,21 @@ def goes_on(house: ConsumerTable, request: Request, caller: Caller, now_ms: int)
     is committed on which that rests: its answer has its id and epoch beside it. None for any other heartbeat.
     """
     group = house.find(request.group_id)
-    if group is None or house.table.is_writing or not _goes_on(house, group, request, caller):
+    session = None if group is None else group.sessions.get(request.member_id)
+    if group is None or session is None or house.table.is_writing:
         return None
-    if not timing.prolong(house, group, request.member_id, now_ms):
-        return None
-    return pace.next_heartbeat_ms(house, group, now_ms)
+    state, topics = group.state, house.topics
+    configs = topics.configs_of(group.group_id)
+    rests_on = request, caller, state, state.changes, topics.version, configs, house.settings
+    usual = session.usual
+    if usual.rests_on != rests_on:
+        if not _goes_on(house, group, request, caller):
+            return None
+        interval_ms = pace.next_heartbeat_ms(house, group, now_ms)
+        usual = Usual(rests_on, timing.silence_ms(house, group, request.member_id), interval_ms)
+        if pace.stays(house, group, interval_ms, now_ms):
+            session.usual = usual
+    return usual.interval_ms if group.prolong(request.member_id, now_ms, usual.timeout_ms) else None
 
 
 def _goes_on(house: ConsumerTable, group: ConsumerGroup, request: Request, caller: Caller) -> bool:

@@ -28,3 +28,9 @@ def next_heartbeat_ms(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -
     if wait_ms >= usual_ms:
         return usual_ms
     return min(usual_ms, max(SOONEST_MS, EACH_MEMBER_MS * len(state.members), wait_ms))
+
+
+def stays(house: ConsumerTable, group: ConsumerGroup, interval_ms: int, now_ms: int) -> bool:
+    """Whether it will be the same with any later heartbeat, as long as the group is as it is."""
+    is_usual = interval_ms == house.heartbeat_interval_ms(group.group_id)
+    return is_usual and group.state.assignment.timestamp_ms <= now_ms

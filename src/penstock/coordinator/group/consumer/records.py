@@ -242,14 +242,14 @@ def _read_current(value: CurrentMemberAssignmentValue) -> Current:
 
 
 def _read_owned(topics: list[CurrentTopicPartitions], member_epoch: int) -> Owned:
-    """Kafka before 4.3 wrote no epochs: then that of the member counts, and 0 where it is away."""
+    """Kafka before 4.3 wrote no epochs: then that of the member counts, and 0 where it is away. So it is, in Kafka as
+    well, where there are more epochs than partitions, or fewer.
+    """
     owned: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
-        if epochs is None:
+        if epochs is None or len(epochs) != len(topic.partitions):
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
-        if len(epochs) != len(topic.partitions):
-            raise DecodeError(f"{len(topic.partitions)} partitions have {len(epochs)} epochs")
         owned[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return owned
 

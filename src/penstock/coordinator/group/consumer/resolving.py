@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.coordinator.effects import Calculation
 from penstock.coordinator.group.consumer import fencing, timing
-from penstock.coordinator.group.consumer.assigning import SLICE_MS
+from penstock.coordinator.group.consumer.elsewhere import SLICE_MS
 from penstock.coordinator.group.consumer.expressions.matcher import Matcher
 from penstock.coordinator.group.consumer.expressions.parse import ExpressionError
 from penstock.coordinator.group.consumer.group import ConsumerGroup

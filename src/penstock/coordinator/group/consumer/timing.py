@@ -30,12 +30,13 @@ from penstock.protocol.requests.own_apis import What
 
 
 def touch(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-    timeout_ms = patience_ms(_session_timeout_ms(house, group, member_id))
+    timeout_ms = silence_ms(house, group, member_id)
     group.touch(house.table.timers, member_id, now_ms, timeout_ms, partial(_session_passes, house, group, member_id))
 
 
-def prolong(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> bool:
-    return group.prolong(member_id, now_ms, patience_ms(_session_timeout_ms(house, group, member_id)))
+def silence_ms(house: ConsumerTable, group: ConsumerGroup, member_id: str) -> int:
+    """For how long a member may send nothing before it is named."""
+    return patience_ms(_session_timeout_ms(house, group, member_id))
 
 
 def _session_timeout_ms(house: ConsumerTable, group: ConsumerGroup, member_id: str) -> int:

@@ -9,10 +9,12 @@ They follow from the records, and no event sets them. Such a group has no commit
 the share coordinator. It never goes by itself.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 from uuid import UUID
 
 from penstock.coordinator.group.assigned_group import AssignedGroup
+from penstock.coordinator.group.consumer.assignors.spec import Target
 from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.share.records import ASSIGNMENT, CURRENT, GROUP, MEMBER, PARTITIONS, TARGET
@@ -41,6 +43,14 @@ class ShareGroup(AssignedGroup[ShareGroupState, ShareGroupView]):
         """Topics whose deletion is to be tried again, however often it was asked for."""
         self.passed = (-1, -1)
         """An epoch in which the share coordinators did not let it begin, and the one to which it went instead."""
+
+    def what_is_there(self, targets: Mapping[str, Target]) -> Mapping[str, Target]:
+        """What is initialized: a topic may have gone meanwhile."""
+        initialized = self.state.partitions.assignable
+        return {
+            member_id: {topic: indexes for topic, indexes in target.items() if topic in initialized}
+            for member_id, target in targets.items()
+        }
 
     def check_pending_commit(self, request: OffsetCommitRequest) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND

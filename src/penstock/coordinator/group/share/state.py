@@ -1,6 +1,7 @@
 """What the records of a share group add up to, and which topics its members read."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from penstock.coordinator.effects import KeyValue
@@ -54,6 +55,8 @@ class ShareGroupState(ShareGroupView, DecidedParts):
     __slots__ = ("_readers",)
 
     committed: ShareGroupView
+    static_ids: ClassVar[Mapping[str, str]] = {}
+    """There are no static members."""
 
     def __init__(self) -> None:
         DecidedParts.__init__(self, ShareGroupView())

@@ -1,36 +1,26 @@
 """The target of each member, worked out when the group's epoch is ahead of the assignment's, though not too often.
 
 An empty group waits for more members first (`begin_delay`). While topics are missing everybody's target is nothing.
-Where it may take long it is done in a thread (`Calculation`), and members go on with the targets that they have.
+Where it may take long it is done in a thread (`Elsewhere`), and members go on with the targets that they have.
 """
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
-from penstock.coordinator.effects import Calculation
-from penstock.coordinator.group.assigned_group import some_targets
+from penstock.coordinator.group.consumer.elsewhere import Elsewhere
 from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.parts import ONE
 from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.streams import timing
 from penstock.coordinator.group.streams.assignors.registry import assignor, is_built_in, name_of
 from penstock.coordinator.group.streams.assignors.spec import Spec, Targets, Worker
-from penstock.coordinator.group.streams.assignors.tasks import NO_TASKS, Roles
+from penstock.coordinator.group.streams.assignors.tasks import NO_TASKS
 from penstock.coordinator.group.streams.group import NO_OFFSETS, StreamsGroup
 from penstock.coordinator.group.streams.records import ASSIGNMENT, TARGET
 from penstock.coordinator.group.streams.table import StreamsTable, put
 from penstock.coordinator.group.streams.topology import Configured
 from penstock.coordinator.group.streams.values import Topology
 from penstock.coordinator.machine import Draft
-from penstock.protocol.errors import ErrorCode
-
-SLICE_MS: Final = 1
-"""Between some of very many targets and the next ones."""
-
-_Worked = tuple[str, str | None, Roles]
-"""A member, its instance, and what it is to have."""
 
 
 def is_early(house: StreamsTable, group: StreamsGroup, now_ms: int) -> bool:
@@ -89,10 +79,10 @@ def _delay_ends(house: StreamsTable, group: StreamsGroup, now_ms: int) -> None:
 
 
 def send(house: StreamsTable, group: StreamsGroup, spec: Spec) -> None:
-    """Have it worked out elsewhere. What the group's state is by now only a write that fails may take back."""
-    group.assigning = errand = object()
-    then = partial(_worked_out, house, group, errand, spec, group.state.epoch)
-    house.table.send(Calculation(_calculation(house, group, spec)), then)
+    """Have it worked out elsewhere."""
+    instances = {member_id: member.instance_id for member_id, member in spec.members.items()}
+    errand = Elsewhere(house, group, instances, partial(timing.wrote, house, group))
+    errand.send(_calculation(house, group, spec))
 
 
 def _calculation(house: StreamsTable, group: StreamsGroup, spec: Spec) -> Callable[[], Targets]:
@@ -126,44 +116,3 @@ def _stateful(topology: Topology | None) -> frozenset[str]:
     return frozenset(
         sub.subtopology_id for sub in (() if topology is None else topology.subtopologies) if sub.is_stateful
     )
-
-
-def _worked_out(
-    house: StreamsTable,
-    group: StreamsGroup,
-    errand: object,
-    spec: Spec,
-    epoch: int,
-    targets: Targets | None,
-    error: ErrorCode,
-    now_ms: int,
-) -> None:
-    """Members may have come or gone meanwhile: then the group is at a later epoch, and this is done again. What a
-    write that failed has taken back is not what was asked for (`timing.wrote`).
-    """
-    if group.assigning is not errand:
-        return
-    if targets is None or group.is_dead:
-        group.assigning = None
-        if error is not ErrorCode.NONE:
-            house.table.name(f"group {group.group_id}: its targets could not be worked out: {error.name}", now_ms)
-        return
-    left = deque((member_id, spec.members[member_id].instance_id, target) for member_id, target in targets.items())
-    _write_some(house, group, errand, left, epoch, now_ms)
-
-
-def _write_some(
-    house: StreamsTable, group: StreamsGroup, errand: object, left: deque[_Worked], epoch: int, now_ms: int
-) -> None:
-    """A part of very many targets at a time; the epoch comes with the last."""
-    if group.assigning is not errand or group.is_dead:
-        return
-    draft, state = house.table.draft(), group.state
-    present = some_targets(left, house.table.settings.members_at_once, state.members, state.static_ids)
-    group.put_targets(draft, TARGET, present)
-    if left:
-        house.table.start_timer(_write_some, now_ms + SLICE_MS, house, group, errand, left, epoch)
-    else:
-        group.assigning = None
-        put(draft, group.group_id, ASSIGNMENT, ONE, AssignmentEpoch(epoch, now_ms))
-    house.write(draft, now_ms, then=partial(timing.wrote, house, group))

@@ -4,7 +4,7 @@ Answered when what it rests on is committed. `coordinator/group/consumer/heartbe
 """
 
 from collections.abc import Awaitable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from penstock.coordinator.group.classic.member import Caller
@@ -38,10 +38,7 @@ def consumer_group_heartbeat(
     interval_ms = shard.machine.consumer_goes_on(request, caller, broker.groups.now_ms())
     if interval_ms is not None:
         return _answer(request.member_id, request.member_epoch, interval_ms, context.api_version)
-
-    def may_describe(topic: str) -> bool:
-        return context.shows(DESCRIBE_TOPIC, topic)
-
+    may_describe = partial(context.shows, DESCRIBE_TOPIC)
     answer: ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse] = shard.ask(
         shard.machine.consumer_heartbeat, request, caller, may_describe
     )

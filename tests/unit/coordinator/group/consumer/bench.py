@@ -153,7 +153,7 @@ class Bench:
         ).replace(**fields)
         token = (member_id, epoch)
         self.replies.pop(token, None)
-        caller = CALLER.replace(api_version=version)
+        caller = CALLER._replace(api_version=version)
         interval_ms = self.shard.consumer_goes_on(request, caller, self.now_ms)  # as the node does
         if interval_ms is None:
             self.take(self.shard.consumer_heartbeat(token, request, caller, self._may_describe, self.now_ms))

@@ -46,7 +46,7 @@ def join_classic(bench: Bench, member_id: str = "") -> Any:
         rebalance_timeout_ms=10_000,
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    bench.take(bench.shard.join("join", request, CALLER.replace(api_version=9), bench.now_ms))
+    bench.take(bench.shard.join("join", request, CALLER._replace(api_version=9), bench.now_ms))
     return bench.replies.get("join")
 
 

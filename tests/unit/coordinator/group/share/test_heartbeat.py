@@ -216,6 +216,43 @@ def test_a_large_assignment_is_worked_out_elsewhere() -> None:
     assert sorted(index for one in has.values() for index in one.get("a", [])) == [0, 1, 2]
 
 
+def under_way(**topics: int) -> Bench:
+    """Targets of m1 and m2 are being worked out elsewhere."""
+    bench = Bench(AT_ONCE.replace(share=AT_ONCE.share.replace(assigned_at_once=0)), **topics)
+    bench.join("m1", *topics)
+    bench.settle("m1")
+    bench.keeps = True
+    bench.join("m2", *topics)
+    assert bench.group.assigning is not None
+    return bench
+
+
+def test_a_topic_that_has_gone_meanwhile_is_in_no_target() -> None:
+    bench = under_way(a=1, b=1)
+    bench.remove("b")
+    bench.take(bench.shard.forget_shared_topics(bench.now_ms))
+    bench.come_back()
+    bench.advance(10)
+    assert bench.group.assigning is None
+    assert {topic for target in bench.group.state.targets.values() for topic in target} == {topic_id("a")}
+
+
+def test_what_has_begun_meanwhile_is_given_out_with_the_next_targets() -> None:
+    bench = under_way(a=1)
+    bench.grow("a", 2)
+    bench.beat("m1", bench.group.state.current("m1").epoch)
+    worked_out, *begun = bench.errands
+    bench.errands = [*begun, worked_out]
+    for _ in begun:
+        bench.come_back()
+    bench.beat("m1", bench.group.state.current("m1").epoch)
+    bench.come_back()
+    bench.advance(10)
+    bench.keeps = False
+    has = bench.settle("m1", "m2")
+    assert sorted({index for one in has.values() for index in one.get("a", [])}) == [0, 1, 2]
+
+
 def test_what_fails_to_be_written_is_taken_back() -> None:
     bench = Bench(a=1)
     bench.holds = True
@@ -325,7 +362,7 @@ def test_a_member_that_comes_from_another_host_is_shown_there() -> None:
     bench.settle("m1")
     epoch = bench.group.state.current("m1").epoch
     request = ShareGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=epoch)
-    for caller in (CALLER, CALLER.replace(client_host="/10.0.0.2"), CALLER.replace(client_id="other")):
+    for caller in (CALLER, CALLER._replace(client_host="/10.0.0.2"), CALLER._replace(client_id="other")):
         bench.take(bench.shard.share_heartbeat("again", request, caller, bench.now_ms))
         (member,) = bench.shard.describe_share_group(GROUP).members
         assert (member.client_host, member.client_id) == (caller.client_host, caller.client_id)

@@ -77,7 +77,7 @@ def test_which_tags_are_missing(
     if group is not None:
         configure(bench, rack_aware_assignment_tags=group)
     said = [KeyValue(key=key, value="1") for key in has]
-    answer = bench.join("a", client_tags=said, caller=CALLER.replace(api_version=version))
+    answer = bench.join("a", client_tags=said, caller=CALLER._replace(api_version=version))
     assert [one.status_code for one in answer.status] == ([6] if missing else [])
     if missing:
         assert answer.status[0].status_detail.endswith(", ".join(f"client.tag.{tag}" for tag in missing))
@@ -217,3 +217,10 @@ def test_an_instance_may_come_with_another_name_and_another_endpoint(
     assert (None if found is None else [one.user_endpoint.host for one in found]) == told
     assert bench.join("m2", instance_id="i2", process_id="p", topology=topology()).error_code == ErrorCode.NONE
     assert dict(bench.streams.state.static_ids) == {"i2": "m2"}
+
+
+def test_the_assignor_is_told_that_the_group_asks_for() -> None:
+    bench = ready(GroupSettings(streams=NOW.replace(assignors=("sticky", "custom"))))
+    bench.join("a")
+    configure(bench, assignor_name="custom")
+    assert bench.shard.describe_streams_group(GROUP).assignor_name == "custom"

@@ -112,6 +112,17 @@ def test_nobody_is_answered_before_the_commit_and_what_fails_is_taken_back() -> 
     assert bench.join("a").error_code == ErrorCode.NONE
 
 
+def test_a_group_that_had_offsets_alone_has_them_again_when_its_first_write_fails() -> None:
+    bench = ready()
+    assert commit(bench, "", -1, "words", 0) is ErrorCode.NONE
+    before = bench.shard.list_groups()
+    assert [group.group_id for group in before] == [GROUP]
+    bench.holds = True
+    bench.join("a")
+    bench.fail()
+    assert bench.shard.list_groups() == before
+
+
 def test_a_removal_that_fails_leaves_the_member_with_a_session() -> None:
     bench = both()
     bench.holds = True
@@ -260,7 +271,7 @@ def test_a_member_sends_what_its_topology_looks_like_and_nobody_is_asked_again()
     told = bench.shard.describe_streams_group(GROUP, with_description=True)
     assert (told.topology_description, told.topology_description_status) == (None, 1)
     assert bench.beat("a", epoch).topology_description_required
-    assert not bench.beat("a", epoch, caller=CALLER.replace(api_version=0)).topology_description_required
+    assert not bench.beat("a", epoch, caller=CALLER._replace(api_version=0)).topology_description_required
     assert push(bench).error_code == 0
     assert not bench.beat("b", epoch).topology_description_required
     bench.restart()
@@ -333,7 +344,7 @@ def classic_join(bench: Bench, member_id: str = "") -> Any:
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
     token = object()
-    bench.take(bench.shard.join(token, request, CALLER.replace(api_version=3), bench.now_ms))
+    bench.take(bench.shard.join(token, request, CALLER._replace(api_version=3), bench.now_ms))
     bench.advance(4_000)
     return bench.replies.get(token)
 

@@ -405,7 +405,7 @@ def test_tags_that_are_missing_are_said_to_those_who_know_the_status() -> None:
     assert bench.statuses("a") == []
     bench.join("b")
     assert bench.statuses("b") == [6]
-    bench.join("c", caller=CALLER.replace(api_version=0))
+    bench.join("c", caller=CALLER._replace(api_version=0))
     assert bench.statuses("c") == []
 
 

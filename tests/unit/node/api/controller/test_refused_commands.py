@@ -77,7 +77,7 @@ class ByName(Authorizer):
         self._refuses = refuses
         self.asked: list[tuple[str, str]] = []
 
-    def has(self, session: Session, right: Any, name: str | None) -> bool:
+    def has(self, session: Session, right: Any, name: str) -> bool:
         self.asked.append((session.principal.name, f"{right} {name}"))
         return session.principal.name != self._user or f"{right} {name}" not in self._refuses
 
