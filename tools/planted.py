@@ -50,7 +50,8 @@ def planted_bugs() -> list[PlantedBug]:
 
 
 def blind_tests(bug: PlantedBug) -> Sequence[str]:
-    """The tests of a bug that do not notice it, or that fail without it."""
+    """The tests of a bug that do not notice it, or that fail without it. Raises ValueError where it has no place."""
+    bug.tree()
     return [name for name in bug.noticed_by if verdict(name, None) != "survives" or verdict(name, bug) == "survives"]
 
 

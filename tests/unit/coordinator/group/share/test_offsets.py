@@ -134,7 +134,9 @@ def test_what_is_deleted_while_its_alteration_waits_does_not_begin() -> None:
     bench.alter(a={0: 5})
     bench.states.refuses = None
     assert bench.delete_group() is ErrorCode.NONE
+    asked = len(bench.states.asked_for)
     bench.advance(4_000)
+    assert len(bench.states.asked_for) == asked, "a share coordinator that knows nothing of deletions would begin it"
     assert bench.states.state(GROUP, A, 0) is None
 
 
