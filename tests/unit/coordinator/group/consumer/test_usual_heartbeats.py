@@ -115,6 +115,14 @@ def test_a_member_that_says_something_else_is_heard() -> None:
     assert told(bench.beat("m1", 2, subscribed_topic_names=[])) == {}
 
 
+def test_what_a_member_says_of_its_partitions_is_not_kept() -> None:
+    """It may be of any length, and is sent at most once after each change by all clients."""
+    bench = at_rest()
+    usual = bench.group.sessions["m1"].usual
+    assert bench.beat("m1", 2, {"a": [0, 1]}).heartbeat_interval_ms == 5_000
+    assert bench.group.sessions["m1"].usual is usual
+
+
 def test_a_client_of_another_name_is_written_down() -> None:
     bench = at_rest()
     written = len(bench.log)
