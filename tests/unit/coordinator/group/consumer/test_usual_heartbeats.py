@@ -12,6 +12,7 @@ from tests.unit.coordinator.group.consumer.bench import AT_ONCE, CALLER, GROUP, 
 from tests.unit.coordinator.group.consumer.both import Both
 
 from penstock.coordinator.group.assigned_group import NOTHING_USUAL
+from penstock.coordinator.group.consumer.state import ConsumerState
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
@@ -141,6 +142,15 @@ def test_what_was_taken_back_is_not_what_it_was() -> None:
     bench.commit()
     assert bench.beat("m1", 2).error_code == 0
     assert list(bench.group.state.members) == ["m1"]
+
+
+def test_nor_is_another_group_of_that_name() -> None:
+    """Of which as much was decided as of the one before."""
+    bench = at_rest()
+    before = bench.group.state
+    bench.group._states[GROUP] = other = ConsumerState()  # type: ignore[index]
+    other.changes = before.changes
+    assert bench.beat("m1", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_the_interval_of_a_new_assignment_is_none_that_stays() -> None:
