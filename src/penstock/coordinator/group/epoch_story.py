@@ -299,10 +299,11 @@ class EpochStory(Story):
     ) -> list[GroupChange]:
         """A classic group may not have written yet who came and went last."""
         heirs = frozenset(replaced.values())
+        kept = {after.instance_id for name, (_, after) in members.items() if name in heirs and after is not None}
         found = [
             change(log.notes.get(name, What.GONE), name, instance)
             for name, instance in log.were_members.items()
-            if name not in taken_over
+            if name not in taken_over and (instance is None or instance not in kept)
         ]
         came = {name: pair for name, pair in taken_over.items() if name not in log.were_members}
         for name, (before, after) in (came | dict(members)).items():
