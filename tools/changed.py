@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from tools.asking import SURVIVORS
+
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = "src/penstock/protocol/messages/"
 HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
@@ -12,15 +14,14 @@ MOST_CHARACTERS = 150
 PAGE = """# Bugs that tests notice
 
 What `make mutants SINCE={since}` found. Bugs drawn by chance were planted into lines that changed since `{since}`, one
-at a time, and the tests of the package that call the changed function were asked, the quickest first
+at a time, and the tests that run the line were asked: unit tests, what is left in simulations, then on the wire
 ([testing](testing.md#how-penstocks-own-tests-are-tested)).
 
 | package | lines changed | bugs possible | planted | noticed | survive | share |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
-These are unit tests, and the simulations that `TESTS` in `tools/mutants.py` names for a package: the wire and
-clusters of processes were not asked. Nothing was planted into what runs beside Spark alone (`BESIDE_SPARK` in
+Clusters of processes were not asked. Nothing was planted into what runs beside Spark alone (`BESIDE_SPARK` in
 `tools/planter.py`).
 
 Those that survive, and what was stopped by the limit of time alone, which counts as noticed:
@@ -60,7 +61,7 @@ def _short(text: str) -> str:
 
 
 def _row(place: str, lines: int, possible: int, tally: Mapping[str, int]) -> str:
-    planted, survive = sum(tally.values()), tally.get("survives", 0)
+    planted, survive = sum(tally.values()), sum(tally.get(verdict, 0) for verdict in SURVIVORS)
     share = f"{survive / planted:.0%}" if planted else ""
     cells: Sequence[object] = (place, lines, possible, planted, planted - survive, survive, share)
     return f"| {' | '.join(map(str, cells))} |"

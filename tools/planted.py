@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tools.mutants import run_tests
+from tools.asking import run_tests
 from tools.planter import ROOT, SOURCE
 
 FOLDER = ROOT / "tests" / "planted"

@@ -90,7 +90,7 @@ class Planter(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        if any(isinstance(one, ast.Name) and one.id == "compiled" for one in node.decorator_list):
+        if is_kernel(node):
             return node
         node.body = [self.visit(statement) for statement in node.body]
         return node
@@ -200,6 +200,11 @@ class Planter(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> ast.AST:
         self.generic_visit(node)
         return node
+
+
+def is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether machine code runs in its place."""
+    return any(isinstance(one, ast.Name) and one.id == "compiled" for one in node.decorator_list)
 
 
 def _attribute(node: ast.expr) -> str:

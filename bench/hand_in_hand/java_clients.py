@@ -277,11 +277,11 @@ def hand_over_under_java_clients(folder: Path, say: Say) -> None:
     with Cluster(nodes=3, process=True, config=CONFIG) as cluster:
         bootstrap = cluster.bootstrap_servers
         create_topic(bootstrap, TOPIC, PARTITIONS, replicas=3)
-        _ask_for_the_new_protocol(folder, bootstrap, say)
         consumers = [JavaConsumer(folder, f"reader-{number}", bootstrap, "readers") for number in (1, 2)]
         saver = ["--enable-autocommit", "--assignment-strategy", COOPERATIVE]
         frequent = {"auto.commit.interval.ms": "500"}
         consumers += [JavaConsumer(folder, "saver", bootstrap, "savers", *saver, settings=frequent)]
+        consumers += [JavaConsumer(folder, "newer", bootstrap, "newer", "--group-protocol", "CONSUMER")]
         clients = JavaClients(consumers)
         with clients.at_work(folder, bootstrap):
             joins = [consumer.joins() for consumer in consumers]
@@ -305,18 +305,6 @@ def hand_over_under_java_clients(folder: Path, say: Say) -> None:
     for producer in clients.producers:
         say(f"{producer.name} has sent again after {dict(producer.repeated())}")
     say(f"{clients.acknowledged} records acknowledged, each read once by each group; {clients.commits} commits")
-
-
-def _ask_for_the_new_protocol(folder: Path, bootstrap: str, say: Say) -> None:
-    """The library tells a user of KIP-848 what to do. Raises HandError."""
-    consumer = JavaConsumer(folder, "new-protocol", bootstrap, "new", "--group-protocol", "CONSUMER")
-    try:
-        consumer.wait(LIMIT_S)
-    finally:
-        consumer.kill()
-    if (advice := "Set group.protocol=classic on the consumer configs") not in consumer.log:
-        raise HandError(f"{consumer.name}: {consumer.last_words()}")
-    say(f"group.protocol=consumer: {advice}")
 
 
 async def _hand_all_over(bootstrap: str) -> int:

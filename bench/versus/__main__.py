@@ -19,6 +19,7 @@ from bench.versus.questions.one_node import (
     full_node,
     hundred_members,
     many_connections,
+    small_batches,
     spark,
     standing_still,
 )
@@ -53,6 +54,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Effort], list[Line]]]] = {
     "P18": ("A share group that accepts each record", shared),
     "P19": ("A group that its coordinator assigns (KIP-848)", assigned),
     "P20": ("Over TLS 1.3, each broker with the same key", over_tls),
+    "P21": ("Small batches on Spark: 100 records of 100 B, JVM connector against ours", small_batches),
 }
 
 
@@ -101,7 +103,7 @@ def prepare(console: Console, questions: list[str]) -> None:
     java()
     with console.status("fetching Apache Kafka through Maven (once)"):
         fetch("kafka")
-        if "P9" in questions:
+        if {"P9", "P21"} & set(questions):
             fetch("spark")
 
 

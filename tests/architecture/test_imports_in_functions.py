@@ -33,6 +33,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/cli/work/pipeline_declared.py": {
         "penstock.pipeline.running.spark_pipelines": "120, for PySpark comes with it, which may not be installed"
     },
+    "penstock/cli/work/pipeline_driver.py": {
+        "penstock.cli.work.pipeline_runs": "120 to 160, and Spark's own start has begun by then",
+    },
     "penstock/cli/work/pipeline_stored.py": dict.fromkeys(
         ("penstock.pipeline.running.run", "penstock.pipeline.running.stored"),
         "120 to 160, and Spark's own start has begun by then",
@@ -169,6 +172,7 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/node/assembly/links.py": {
         "penstock.client.producer": "30; most nodes have their audit log in the log alone",
+        "penstock.node.partitions.replica_fetcher": "2; each module of a single node counts, and it follows nobody",
     },
     "penstock/testing/simulator/stand_in_tls.py": {
         "penstock.tls.authority": "it needs cryptography, and few simulated nodes speak TLS",

@@ -10,7 +10,7 @@ SINCE_4_0 = {
     "pyspark": {"TaskContext", "__version__", "daemon"},
     "pyspark.cloudpickle": {"register_pickle_by_value"},
     "pyspark.errors": {"PySparkException"},
-    "pyspark.sql": {"Column", "DataFrame", "SparkSession", "Window", "functions"},
+    "pyspark.sql": {"Column", "DataFrame", "Row", "SparkSession", "Window", "functions"},
     "pyspark.sql.datasource": {
         "DataSource",
         "DataSourceArrowWriter",
@@ -39,6 +39,10 @@ NEWER = {
     "penstock/pipeline/datasource/limited_reader.py": (
         "pyspark.sql.streaming.datasource",
         "4.2, as its docstring says",
+    ),
+    "penstock/pipeline/datasource/warm_planners.py": (
+        "pyspark.worker_util",
+        "4.1; where it does not begin Spark starts planners",
     ),
     "penstock/pipeline/values/typed_values.py": ("pyspark.sql.pandas.functions", "4.1, and it says so"),
 }

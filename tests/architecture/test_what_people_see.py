@@ -13,9 +13,11 @@ WAYS_OUT = {
 }
 OF_RICH = {"Console", "Text"}
 OF_THEIR_OWN = {
+    "cli/work/pipeline_driver.py": "a pipe to the worker, which reads JSON",
     "console/apart/__main__.py": "a pipe to the console, which reads JSON",
     "log/compaction/worker.py": "a pipe to the node",
     "pipeline/jobs/guardian.py": "a pipe to the worker, which reads JSON",
+    "pipeline/datasource/warm_planners.py": "a pipe to Spark, as its own planner has",
     "work/connect/built_in/file_sink.py": "a sink without a file writes what it gets, as Kafka's does",
 }
 """Where else something is written, and why that is no way to a person."""

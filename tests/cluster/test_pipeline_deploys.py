@@ -2,14 +2,17 @@
 
     DEPLOYS=50 RATE=1000 python -m pytest -m soak -n 0 -s tests/cluster/test_pipeline_deploys.py
 
-`MINUTES` ends it sooner; what was deployed by then is checked.
+One test deploys versions, the other tries each, takes it, and goes back. `MINUTES` ends either sooner; what was
+deployed by then is checked.
 """
 
+import json
 import os
 import threading
 import time
 import urllib.error
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from tests.cluster.connect_processes import BROKER, SECONDS, a_worker, ask, is_healthy, worker_file
 
@@ -83,58 +86,100 @@ def progress(url: str, other_than: int | None) -> tuple[int, dict[str, Any]] | N
     return (told["pid"], query) if query.get("batches") and told["pid"] != other_than else None
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(0)
-def test_each_number_is_there_once(tmp_path: Path) -> None:
+class Deployed:
+    """A pipeline on a worker that gets numbers, deployed as often as one likes."""
+
+    def __init__(self, folder: Path, servers: str, url: str) -> None:
+        self._folder, self._servers, self.url = folder, servers, url
+        self._took_s, self._began_s = list[float](), time.monotonic()
+        self._pid: int | None = None
+        wait_until(partial(is_healthy, url), SECONDS, "a healthy worker")
+        self._numbers = Numbers(servers)
+        self._numbers.start()
+
+    def has_time(self) -> bool:
+        return time.monotonic() - self._began_s < 60 * MINUTES
+
+    def file(self, version: int) -> Path:
+        file = self._folder / f"numbers-{version}.yaml"
+        text = PIPELINE.replace("SERVERS", self._servers).replace("FOLDER", str(self._folder))
+        file.write_text(text.replace("VERSION", str(version)))
+        return file
+
+    def submit(self, file: Path, *options: str) -> None:
+        """Returns when its process has written a batch."""
+        deployed_s, places = time.monotonic(), ["--checkpoint-root", str(self._folder / "checkpoints")]
+
+        def submitted() -> str | None:
+            result = told("submit", str(file), *places, "--master", "local[1]", "--worker", self.url, *options)
+            assert result.exit_code == 0 or "rebalance" in result.output, result.output
+            return None if result.exit_code else result.output
+
+        wait_until(submitted, SECONDS, "workers that agree who leads")
+        self._pid, _ = wait_until(partial(progress, self.url, self._pid), PATIENCE_S, f"a batch of {file.name}")
+        self._took_s.append(time.monotonic() - deployed_s)
+        shown = f"first batch after {self._took_s[-1]:.1f} s, {self._numbers.count:,} records so far"
+        print(f"{len(self._took_s) - 1}: {file.name}: {shown}", flush=True)
+
+    def check(self) -> None:
+        """Each number that was stored has one row."""
+        count = self._numbers.end()
+        wait_until(lambda: self._rows() >= count or None, PATIENCE_S, "as many rows as there are records")
+        found: Counter[int] = Counter()
+        versions = set()
+        for file in committed_files(self._folder / "numbers"):
+            rows = pq.read_table(file, partitioning=None)
+            found.update(rows.column("number").to_pylist())
+            versions |= set(rows.column("version").to_pylist())
+        missing, twice = count - len(found), sum(times - 1 for times in found.values())
+        deploys = f"{len(self._took_s) - 1} deploys, {count:,} records"
+        print(f"{deploys}: {missing} missing, {twice} twice; versions {sorted(versions)}")
+        took_s = sorted(self._took_s)
+        print(f"from submit to the first batch: {took_s[len(took_s) // 2]:.1f} s (median), {took_s[-1]:.1f} s at most")
+        assert (missing, twice) == (0, 0)
+
+    def _rows(self) -> int:
+        """What a batch tells of its lag is from before it: only the files say when all has come."""
+        return sum(pq.read_metadata(file).num_rows for file in committed_files(self._folder / "numbers"))
+
+
+def told(*words: str) -> Result:
+    return CliRunner().invoke(main, ["pipeline", *words])
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Iterator[Deployed]:
     with Cluster(config=BROKER) as cluster, ExitStack() as stack:
         _, url = stack.enter_context(a_worker(worker_file(tmp_path, cluster.bootstrap_servers, 30_000)))
-        _deploy_again_and_again(tmp_path, cluster.bootstrap_servers, url)
+        yield Deployed(tmp_path, cluster.bootstrap_servers, url)
 
 
-def _deploy_again_and_again(folder: Path, servers: str, url: str) -> None:
-    wait_until(partial(is_healthy, url), SECONDS, "a healthy worker")
-    numbers, took_s, pid, began_s = Numbers(servers), list[float](), None, time.monotonic()
-    numbers.start()
-    for version in range(DEPLOYS + 1):
-        if time.monotonic() - began_s > 60 * MINUTES:
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_each_number_is_there_once(deployed: Deployed) -> None:
+    deployed.submit(deployed.file(0))
+    for version in range(1, DEPLOYS + 1):
+        if deployed.has_time():
+            deployed.submit(deployed.file(version), "--replace", "--unchecked")
+    deployed.check()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_each_number_is_there_once_when_versions_are_tried_taken_and_left(deployed: Deployed, tmp_path: Path) -> None:
+    """Every second cut-over goes back, to what `show` has said before."""
+    before, kept = deployed.file(0), tmp_path / "before.yaml"
+    deployed.submit(before)
+    for version in range(1, DEPLOYS // 2 + 1):
+        if not deployed.has_time():
             break
-        deployed_s = time.monotonic()
-        _deploy(folder, servers, url, version)
-        pid, _ = wait_until(partial(progress, url, pid), PATIENCE_S, f"a batch of version {version}")
-        took_s.append(time.monotonic() - deployed_s)
-        print(f"version {version}: first batch after {took_s[-1]:.1f} s, {numbers.count:,} records so far", flush=True)
-    count = numbers.end()
-    wait_until(lambda: _rows_in(folder) >= count or None, PATIENCE_S, "as many rows as there are records")
-    found: Counter[int] = Counter()
-    versions = set()
-    for file in committed_files(folder / "numbers"):
-        rows = pq.read_table(file, partitioning=None)
-        found.update(rows.column("number").to_pylist())
-        versions |= set(rows.column("version").to_pylist())
-    missing, twice = count - len(found), sum(times - 1 for times in found.values())
-    print(
-        f"{len(took_s) - 1} deploys, {count:,} records: {missing} missing, {twice} twice; versions {sorted(versions)}"
-    )
-    took_s.sort()
-    print(f"from submit to the first batch: {took_s[len(took_s) // 2]:.1f} s (median), {took_s[-1]:.1f} s at most")
-    assert (missing, twice) == (0, 0)
-
-
-def _deploy(folder: Path, servers: str, url: str, version: int) -> None:
-    file = folder / "numbers.yaml"
-    text = PIPELINE.replace("SERVERS", servers).replace("FOLDER", str(folder)).replace("VERSION", str(version))
-    file.write_text(text)
-    options = ["--checkpoint-root", str(folder / "checkpoints"), "--master", "local[1]", "--worker", url]
-    options += ["--replace", "--unchecked"] if version else []
-
-    def submitted() -> str | None:
-        result = CliRunner().invoke(main, ["pipeline", "submit", str(file), *options])
-        assert result.exit_code == 0 or "rebalance" in result.output, result.output
-        return None if result.exit_code else result.output
-
-    wait_until(submitted, SECONDS, "workers that agree who leads")
-
-
-def _rows_in(folder: Path) -> int:
-    """What a batch tells of its lag is from before it: only the files say when all has come."""
-    return sum(pq.read_metadata(file).num_rows for file in committed_files(folder / "numbers"))
+        new = deployed.file(version)
+        tried = told("try", str(new), "--job", "numbers", "--since", "20s", "--json", "--worker", deployed.url)
+        assert tried.exit_code == 1, tried.output
+        (sink,) = json.loads(tried.stdout)["sinks"]
+        assert sink["gone"] == sink["come"] == sink["rows"]["new"] > 0, "each row has another version"
+        kept.write_text(told("show", "numbers", "--worker", deployed.url).stdout)
+        assert kept.read_text().strip() == before.read_text().strip()
+        deployed.submit(new, "--replace")
+        deployed.submit(kept, "--replace")
+    deployed.check()

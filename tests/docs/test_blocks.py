@@ -19,6 +19,7 @@ from tests.docs.blocks import ROOT
 
 from penstock.cli.main import main
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
+from penstock.pipeline.jobs.keys import DRIVER, OF_A_WORKER
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
@@ -63,6 +64,7 @@ NOT_RUN = {
     ("docs/migration.md", "sh"): MACHINES,
     ("docs/migration.md", "properties"): f"{MACHINES}; tests/cluster/test_migration.py takes these steps",
     ("docs/pipelines.md", "yaml"): PART,
+    ("docs/pipelines.md", "properties"): PART,
     ("docs/pipelines.md", "python"): PART,
     ("docs/policies.md", "toml"): PART,
     ("docs/policies.md", "python"): PART,
@@ -156,7 +158,8 @@ def test_files_are_what_they_say(page: str, label: str, text: str) -> None:
 
 
 def is_known(name: str) -> bool:
-    return name in BROKER_CONFIGS or is_free_key(name) or OF_CLIENTS.match(name) is not None
+    of_a_worker = name in {key.name for key in OF_A_WORKER} or name.startswith(f"{DRIVER}.spark.")
+    return name in BROKER_CONFIGS or is_free_key(name) or OF_CLIENTS.match(name) is not None or of_a_worker
 
 
 @pytest.mark.parametrize(("page", "text"), [(page, text) for page, label, text in typed() if label == "python"])

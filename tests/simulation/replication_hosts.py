@@ -185,7 +185,7 @@ class Host:
         if fetched.error or asked.offset != self.log.log_end_offset:
             return
         if fetched.diverging is not None:
-            partition.cut_to(
+            self.log.truncate_to(
                 truncation_offset(
                     *fetched.diverging,
                     own_end_for=self.log.end_offset_for_epoch,
@@ -193,6 +193,7 @@ class Host:
                     high_watermark=partition.high_watermark,
                 )
             )
+            partition.was_cut()
         else:
             partition.append_fetched(fetched.records, fetched.high_watermark, 0)
 

@@ -39,7 +39,8 @@ def cut_to_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def follow_from_the_high_watermark(partition: IsrPartition, node_id: int, image: PartitionImage) -> None:
         follow(partition, node_id, image)
-        partition.cut_to(partition.high_watermark)
+        partition.log.truncate_to(partition.high_watermark)
+        partition.was_cut()
 
     monkeypatch.setattr(IsrPartition, "_follow", follow_from_the_high_watermark)
 

@@ -59,3 +59,12 @@ def last_rows(changes: Iterable[Change]) -> list[tuple[int, str, float]]:
     last = frame.sort_values("lsn").drop_duplicates("id", keep="last")
     kept = last[last["op"] != "d"].sort_values("id")
     return list(kept[["id", "name", "amount"]].itertuples(index=False, name=None))
+
+
+def versions_of(changes: Iterable[Change]) -> list[tuple[Any, ...]]:
+    """Key, name, begin, end (empty for the last) and whether it is deleted, of each version, by pandas."""
+    frame = pd.DataFrame([{"start": f"{one['lsn']:020}", "gone": one["op"] == "d", **one["row"]} for one in changes])
+    frame = frame.sort_values(["id", "start"])
+    frame["end"] = frame.groupby("id")["start"].shift(-1)
+    kept = frame[["id", "name", "start", "end", "gone"]].astype(object)
+    return sorted(kept.where(kept.notna(), "").itertuples(index=False, name=None))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.changes import COLUMNS, as_records, history, last_rows, shuffled_and_doubled
+from tests.spark.changes import COLUMNS, as_records, history, last_rows, shuffled_and_doubled, versions_of
 from tests.spark.topics import new_topic, write
 
 from penstock.pipeline.running.run import run_pipeline
@@ -36,6 +36,21 @@ def test_a_table_is_mirrored(spark: SparkSession, servers: str, tmp_path: Path) 
     with sqlite3.connect(file) as database:
         rows = database.execute("SELECT id, name, amount FROM customers WHERE NOT __deleted ORDER BY id").fetchall()
     assert rows == last_rows(changes)
+
+
+@pytest.mark.soak
+def test_a_table_has_each_version(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    changes, file = history(3, rows=20, length=150), tmp_path / "shop.db"
+    topic = new_topic(servers, 1)
+    write(servers, topic, 0, as_records(shuffled_and_doubled(changes, 4)))
+    sink = {"format": "sql", "connection.url": f"sqlite:///{file}", "table": "customers", "keys": ["id"]}
+    run_pipeline(
+        mirror(servers, topic, tmp_path, sink | {"auto.create": "true", "stored_as_scd_type": "2"}), session=spark
+    )
+    with sqlite3.connect(file) as database:
+        columns = "id, __START_AT, coalesce(__END_AT, ''), __deleted = 1"
+        rows = database.execute(f"SELECT {columns} FROM customers ORDER BY id, __START_AT").fetchall()
+    assert rows == sorted((key, begin, end, gone) for key, _, begin, end, gone in versions_of(changes))
 
 
 def test_what_is_no_change_goes_to_the_dead_letters(spark: SparkSession) -> None:

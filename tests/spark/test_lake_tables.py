@@ -1,6 +1,6 @@
 """Tables of Delta Lake without a package of Spark's: batches that come again, in any order, and histories of rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.changes import Change, history, last_rows, shuffled_and_doubled
+from tests.spark.changes import Change, history, last_rows, shuffled_and_doubled, versions_of
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.frames import sink_frame
@@ -50,25 +50,13 @@ def test_the_newest_row_of_a_key_is_there(spark: SparkSession, tmp_path: Path) -
     assert list(alive[["id", "name", "amount"]].itertuples(index=False, name=None)) == last_rows(changes)
 
 
-def versions_of(changes: Iterable[Change]) -> list[tuple[Any, ...]]:
-    """By pandas."""
-    frame = pd.DataFrame([{"start": f"{one['lsn']:020}", "gone": one["op"] == "d", **one["row"]} for one in changes])
-    frame = frame.sort_values(["id", "start"])
-    frame["end"] = frame.groupby("id")["start"].shift(-1)
-    return _rows(frame, {"start": "start", "end": "end", "gone": "gone"})
-
-
-def _rows(frame: pd.DataFrame, names: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    kept = frame[["id", "name", names["start"], names["end"], names["gone"]]].astype(object)
-    return sorted(kept.where(kept.notna(), "").itertuples(index=False, name=None))
-
-
 def test_each_version_of_a_row_is_there(spark: SparkSession, tmp_path: Path) -> None:
     changes = history(8, rows=10, length=90)
     sink = sink_of(path=str(tmp_path / "table"), keys=["id"], stored_as_scd_type=2)
     found = batches_into(sink, spark, shuffled_and_doubled(changes, 9), [0, 1, 2, 2])
     assert list(found.columns) == ["id", "name", "amount", "__deleted", "__START_AT", "__END_AT"]
-    assert _rows(found, {"start": "__START_AT", "end": "__END_AT", "gone": "__deleted"}) == versions_of(changes)
+    kept = found[["id", "name", "__START_AT", "__END_AT", "__deleted"]].astype(object)
+    assert sorted(kept.where(kept.notna(), "").itertuples(index=False, name=None)) == versions_of(changes)
 
 
 def test_rows_are_added_once_in_directories_of_their_values(spark: SparkSession, tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_a_thread_of_its_own_runs_windows_and_is_told_of_late_rows(
 
     first, closed = run(1, 2, 30)
     assert (first.input_rows, first.output_rows, first.read) == (3, 0, {source: 3})
+    assert first.read_bytes == {"source": 3 * (len("k") + len(json.dumps({"at": "2026-01-01T00:00:01Z"})))}
     assert (closed.input_rows, closed.output_rows) == (0, 1), "a window closes without input"
     assert closed.watermark_ms == 1767225629000
     assert closed.state is not None

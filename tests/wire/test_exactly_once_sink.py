@@ -15,7 +15,7 @@ from tests.wire.test_two_phase_commit import node as node_of_two_phases
 from penstock.client.admin import Admin
 from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.topics import NewTopic
-from penstock.client.blocking import BlockingCluster, Pauses
+from penstock.client.blocking import BlockingCluster, Pauses, transactions
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
@@ -126,6 +126,19 @@ async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(
     assert await committed(servers, sink.topic) == [b"done"]
     with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
         Decider(cluster, sink.decisions_topic, query).decide(1, [left])
+
+
+async def test_what_no_broker_lists_as_its_coordinator_moves_is_not_taken_for_aborted(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sink.topic is not None
+    query = uuid4().hex
+    done = prepared(sink, query, 0, b"done")
+    monkeypatch.setattr(transactions, "_listed", lambda *_: [])
+    Decider(cluster, sink.decisions_topic, query).decide(0, [done])
+    assert await committed(servers, sink.topic) == [b"done"]
+    with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
+        Decider(cluster, sink.decisions_topic, query).decide(1, [done])
 
 
 def test_what_is_forgotten_leaves_nothing_but_others_stay(sink: SinkOptions, cluster: BlockingCluster) -> None:

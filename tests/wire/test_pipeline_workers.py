@@ -12,10 +12,11 @@ from tests.wire.raw_client import RawClient
 
 from penstock.cli.main import main
 from penstock.cli.work.connect_client import ConnectClient
-from penstock.pipeline.jobs import connector
+from penstock.pipeline.jobs import commands, shared_driver
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.runtime.records import TaskId
 
+RUNNING = '{"event": "running"}'
 PROGRAM = """
 import json, pathlib, sys, time, uuid
 life = pathlib.Path(sys.argv[1]) / uuid.uuid4().hex
@@ -37,10 +38,13 @@ sink: {bootstrap.servers: SERVERS, topic: out}
 """
 
 
+@pytest.mark.parametrize("driver", ["own", pytest.param("shared", marks=pytest.mark.soak)])
 async def test_its_process_has_ended_before_another_worker_starts_one(
-    bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    driver: str, bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connector, "child_command", lambda _: [sys.executable, "-c", PROGRAM, str(tmp_path)])
+    monkeypatch.setattr(commands, "child_command", lambda _: [sys.executable, "-c", PROGRAM, str(tmp_path)])
+    shared = PROGRAM.replace(RUNNING, f"{{'run': 1, 'line': json.dumps({RUNNING})}}")
+    monkeypatch.setattr(shared_driver, "RUN", (sys.executable, "-c", shared, str(tmp_path)))
     workers = Workers(bootstrap, topic, session_timeout_ms="6000")
     try:
         lost = await workers.add("lost:1")
@@ -50,6 +54,7 @@ async def test_its_process_has_ended_before_another_worker_starts_one(
                 "connector.class": "penstock.pipeline",
                 "pipeline": "source: {subscribe: a}\nsink: {topic: b}",
                 "checkpoint.root": "/shared",
+                "pipeline.driver": driver,
             }
         )
         await workers.until_running(topic)

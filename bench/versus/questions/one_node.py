@@ -1,13 +1,15 @@
-"""P4 to P9, P13, P14: latency, groups, boot and memory, Spark's reads, compaction, each with one node of a system."""
+"""P4 to P9, P13, P14, P21: latency, groups, boot and memory, Spark, compaction, each with one node of a system."""
 
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import psutil
 from pyspark.sql import DataFrame, SparkSession
+from tests.bars.small_batches import CASES, CROWDED, TOPICS, ages
 
 from bench.child import Child
 from bench.compaction import TOPIC, DirtyLog, dirty_log
@@ -211,8 +213,7 @@ FORMATS = ("kafka", "penstock")
 
 def reads(address: str, topic: str, records: int, pairs: int, folder: Path) -> Samples:
     """Records a second of each format, into a count and into Parquet."""
-    jars = ",".join(str(jar) for jar in fetch("spark"))
-    spark = spark_session("versus", master="local[2]", config={"spark.jars": jars}, log_file=folder / "spark.log")
+    spark = spark_session("versus", master="local[2]", config={"spark.jars": _jars()}, log_file=folder / "spark.log")
     found = _frame(spark, "kafka", address, topic).count()
     if found != records:
         raise RuntimeError(f"the topic has {found} records, not {records}")
@@ -229,6 +230,10 @@ def reads(address: str, topic: str, records: int, pairs: int, folder: Path) -> S
     return rates
 
 
+def _jars() -> str:
+    return ",".join(map(str, fetch("spark")))
+
+
 def _frame(spark: SparkSession, name: str, address: str, topic: str) -> DataFrame:
     options = {"kafka.bootstrap.servers": address, "subscribe": topic}
     return spark.read.format(name).options(**options).load().select(*COLUMNS)
@@ -238,6 +243,22 @@ def _seconds_of(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
+
+
+def small_batches(effort: Effort) -> list[Line]:
+    """P21: how long after their acknowledgement has a micro-batch with 100 records ended, or is its output read?"""
+    lines = []
+    with scratch() as directory, running_node() as broker:
+        for cases in (CASES, CROWDED):
+            wanted = {case: small for case, small in cases.items() if effort.case in f"P21 {case}"}
+            if wanted and cases is CROWDED:
+                fill(broker.address, TOPICS, per_topic=1)
+            measured = (_jars(), broker.address, wanted, effort.pairs, effort.scale, directory)
+            for case, samples in Child(ages, *measured).result(SPARK_LIMIT_S).items() if wanted else ():
+                lines += lines_of(case, AGES[:2], samples)
+                for name, number in product(samples, range(effort.pairs)):
+                    effort.show(case, name, number + 1, samples[name][number])
+    return lines
 
 
 FIGURES = (Figure("MB/s", "MB/s", "higher", bar=0.5), Figure("CPU ms/MB", "ms", "lower", bar=0.5))

@@ -9,21 +9,17 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
-from penstock.log.checkpoint import read_topic_id
 from penstock.log.config import LogConfig
 from penstock.log.health import Health
-from penstock.log.leader_epochs import LeaderEpochs
-from penstock.log.loading import load_log
 from penstock.log.log_content import LogContent
+from penstock.log.log_holder import LogHolder
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
 from penstock.log.lookup import Search, find_max_timestamp, find_timestamp
-from penstock.log.names import LOG_SUFFIX
 from penstock.log.open_files import OpenFiles
-from penstock.log.producer_state import NO_PRODUCER_ID, Producers, check_first
+from penstock.log.producer_state import NO_PRODUCER_ID, check_first
 from penstock.log.removals import Removals
 from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms
 from penstock.log.segment import Segment
-from penstock.log.segments import Segments
 from penstock.log.unread import Unread
 from penstock.log.validation import (
     CLIENT,
@@ -39,28 +35,14 @@ from penstock.protocol.batch import set_place
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 
-class PartitionLog:
+class PartitionLog(LogHolder):
     """`config` may be replaced at any time. All methods belong to one thread (the event loop's), but for `flush`,
     `maybe_flush` and what checkpoints say of it, for which another one may ask. All that touch the directory raise
     KafkaError(KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE), and UNKNOWN_TOPIC_OR_PARTITION once the log is deleted. Once
     `health`, that of the log directory, is offline, nothing is written, flushed or read any more.
     """
 
-    __slots__ = (
-        "_content",
-        "_open_files",
-        "_removals",
-        "_unread",
-        "changes",
-        "cleaned_to",
-        "config",
-        "directory",
-        "health",
-        "is_deleted",
-        "owner",
-        "partition",
-        "topic",
-    )
+    __slots__ = ("_removals", "cleaned_to", "owner")
 
     def __init__(
         self,
@@ -78,132 +60,11 @@ class PartitionLog:
         health: Health | None = None,
     ) -> None:
         """`recovery_point` (or -1) is the end of a log that `is_clean`, the only offset of one that `is_empty`."""
-        self._open_files = open_files
+        unread = Unread(recovery_point, log_start_offset, is_clean=is_clean, is_empty=is_empty)
+        super().__init__(open_files, directory, topic, partition, config, health, unread)
         self._removals = removals
-        self.directory = directory
-        self.topic = topic
-        self.partition = partition
-        self.config = config
-        self.health = health or Health(self.parent)
-        self.is_deleted = False
         self.owner: UUID | None = None  # the id of the topic that has claimed it (`LogDirectories`)
-        self._content: LogContent | None = None
-        self._unread = Unread(recovery_point, log_start_offset, is_clean=is_clean, is_empty=is_empty)
-        self.changes = 0  # but for appends: what was found before one may be something else behind it
         self.cleaned_to = 0
-
-    def __repr__(self) -> str:
-        return f"PartitionLog({self.topic}-{self.partition})"
-
-    # what it is
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._content is not None
-
-    @property
-    def has_known_ends(self) -> bool:
-        """The log start and end are known without reading the directory."""
-        return self._content is not None or self._unread.start_offset == self._unread.end_offset >= 0
-
-    @property
-    def is_untouched(self) -> bool:
-        """It is known without reading the directory that there has been no record."""
-        return self._content is None and self._unread.end_offset == self._unread.start_offset == 0
-
-    @property
-    def is_trusted(self) -> bool:
-        return self._unread.is_clean
-
-    @property
-    def log_start_offset(self) -> int:
-        if self._content is None and self.has_known_ends:
-            return self._unread.end_offset  # there is no record, and the first segment begins here
-        return (self._content or self.load()).start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
-        content = self._content
-        if content is None and self._unread.end_offset >= 0:
-            return self._unread.end_offset
-        return (content or self.load()).end_offset
-
-    @property
-    def recovery_point(self) -> int:
-        """All before this offset outlives a power cut; -1 if that is not known."""
-        return (self._content or self._unread).recovery_point
-
-    @property
-    def size_bytes(self) -> int:
-        """Of all segments, without indexes; of a log that is not loaded, from the file system."""
-        if self._content is None:
-            with self.health.reporting(self._name):
-                return self._open_files.disk.bytes_of_files(self.directory, LOG_SUFFIX)
-        return self._content.segments.size_bytes
-
-    @property
-    def parent(self) -> str:
-        return self.directory.rpartition("/")[0]
-
-    @property
-    def topic_id(self) -> UUID | None:
-        """From `partition.metadata`; None if that is missing or damaged."""
-        return read_topic_id(self._open_files.disk, self.directory)
-
-    @property
-    def start_to_checkpoint(self) -> int | None:
-        """None if the segments' names tell it."""
-        content = self._content  # a thread may ask, also while the log begins anew and has no segment
-        if content is not None and any(content.start_offset <= first.base_offset for first in content.segments[:1]):
-            return None
-        return (content or self._unread).start_offset or None
-
-    @property
-    def leader_epochs(self) -> LeaderEpochs:
-        return (self._content or self.load()).epochs
-
-    @property
-    def producers(self) -> Producers:
-        return (self._content or self.load()).producers
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """As `Producers.last_stable_offset`, and not before the log's start: an open transaction may begin there."""
-        if self._content is None and self.has_known_ends:
-            return high_watermark  # there is no record
-        stable = self.producers.last_stable_offset(high_watermark)
-        return stable if stable == high_watermark else max(stable, min(self.log_start_offset, high_watermark))
-
-    @property
-    def segments(self) -> Segments:
-        return (self._content or self.load()).segments
-
-    def load(self) -> LogContent:
-        if self._content is not None:
-            return self._content
-        if self.is_deleted:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted")
-        with self.health.reporting(self._name):
-            self._content = load_log(self._open_files, self.directory, self.config, self._unread)
-        self._unread.is_clean = True
-        return self._content
-
-    @property
-    def _name(self) -> str:
-        return f"{self.topic}-{self.partition} in {self.directory}"
-
-    @contextmanager
-    def _changing(self) -> Iterator[LogContent]:
-        """After a change that failed half-way only the files are believed: the log recovers when it is used next."""
-        content = self.load()
-        self.changes += 1  # first: who reads in a thread looks afterwards
-        try:
-            with self.health.reporting(self._name):
-                yield content
-        except KafkaError:
-            self.abandon()
-            self._unread.distrust()
-            raise
 
     # appending
 
@@ -312,6 +173,19 @@ class PartitionLog:
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # cutting
+
+    @contextmanager
+    def _changing(self) -> Iterator[LogContent]:
+        """After a change that failed half-way only the files are believed: the log recovers when it is used next."""
+        content = self.load()
+        self.changes += 1  # first: who reads in a thread looks afterwards
+        try:
+            with self.health.reporting(self._name):
+                yield content
+        except KafkaError:
+            self.abandon()
+            self._unread.distrust()
+            raise
 
     def truncate_to(self, offset: int) -> int:
         """Remove every batch that ends at `offset` or behind it; returns the new log end offset."""
@@ -423,28 +297,8 @@ class PartitionLog:
         """The log end offset is then the recovery point, and the log may be loaded again. Without `durable` the bytes
         are in the page cache, and the caller syncs the disk as a whole.
         """
+        self.check_not_lent()
         if self._content is not None:
             with self.health.reporting(self._name):
                 self._content.close(durable=durable)
             self.abandon()
-
-    def abandon(self) -> None:
-        """Save nothing, as a crash would."""
-        if (content := self._content) is not None:
-            self._unread.remember(content)  # first: a thread may ask for its recovery point
-            self._content = None
-            content.segments.forget_files()
-
-    def take_over(self, moved: "PartitionLog", directory: str) -> None:
-        """`moved` is a copy of this log that was closed and now lies in `directory`."""
-        self.abandon()
-        self.directory = directory
-        self.health = moved.health
-        self._unread.take_over(moved._unread)
-
-    def mark_deleted(self, directory: str) -> None:
-        """The directory was renamed: later calls get UNKNOWN_TOPIC_OR_PARTITION."""
-        self.abandon()
-        self.is_deleted = True
-        self._unread.distrust()
-        self.directory = directory

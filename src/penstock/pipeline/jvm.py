@@ -12,6 +12,8 @@ ListFiles = Callable[[str], Collection[str]]
 """The names in a directory, none where there is no such directory."""
 
 POOL: Final = "spark.scheduler.pool"
+_numbers: Final[dict[str, int]] = {}
+"""Of the queries of this process."""
 
 
 def _jvm_of(session: SparkSession) -> Any:
@@ -43,6 +45,12 @@ def active_session(session: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+def has_ended(session: SparkSession) -> bool:
+    """Whether Java, which this process has started, is there no more."""
+    process = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+    return process.poll() is not None
 
 
 def of_this_run(session: SparkSession, key: str) -> str | None:
@@ -178,11 +186,16 @@ def execution_of(query: StreamingQuery) -> Any:
 
 
 @contextmanager
-def pool_of_its_own(session: SparkSession, name: str) -> Iterator[None]:
-    """A query that starts meanwhile has its share of the cores beside others (Spark's FAIR scheduler)."""
+def pool_of(session: SparkSession, name: str) -> Iterator[None]:
+    """A query that starts meanwhile has its share of the cores beside others (Spark's FAIR scheduler).
+
+    There are as many pools as cores, in which the batch goes first that came first. With more, those with the last
+    names would wait for as long as the others keep all cores busy.
+    """
     context = None if _jvm_of(session) is None else session._jsparkSession.sparkContext()
     if context is not None:
-        context.setLocalProperty(POOL, name)
+        number = _numbers.setdefault(name, len(_numbers)) % context.defaultParallelism()
+        context.setLocalProperty(POOL, f"pool {number}")
     try:
         yield
     finally:

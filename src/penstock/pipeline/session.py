@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.pipeline import ask_planners
 from penstock.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -50,6 +51,15 @@ SHELL_LOGGER = "org.apache.spark.api.python.PythonGatewayServer"
 ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's: they print each exception of Java as JSON, which is then raised as well."""
 LOG_FILE_VARIABLE = "PENSTOCK_SPARK_LOG"
+POOLS = """\
+<?xml version="1.0"?>
+<allocations>
+  <pool name="default"><schedulingMode>FIFO</schedulingMode></pool>
+</allocations>
+"""
+"""Where no pool is named the job that came first goes first. Spark's own default takes turns by name: with more jobs
+than cores, one whose stage is the 50th waits for as long as there are stages from 100 to 499.
+"""
 SPARKS_DAEMON, WARM_DAEMON = "pyspark.daemon", "penstock.pipeline.warm_workers"
 PARTITIONS = "spark.sql.shuffle.partitions"
 """Also those of a query's state, for as long as its checkpoint lives."""
@@ -122,11 +132,13 @@ def prepare_environment(*, is_local: bool = True) -> None:
 
 def _defaults() -> dict[str, str]:
     log_settings = _write(cache_directory() / "log4j2.properties", log_properties(), 0o644)
+    pools = _write(cache_directory() / "pools.xml", POOLS, 0o644)
     return {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings.as_uri()} {temporary_files()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": pools.as_uri(),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **STATE,
     }
@@ -173,7 +185,8 @@ def python_of_workers() -> Path:
     """A script around this Python that has Spark's workers start faster, where Spark is that of this Python.
 
     Spark puts a zip file of its modules before those that are installed; without their bytecode a worker compiles for
-    half a second. And it forks workers before they import anything: `warm_workers` imports first.
+    half a second. And it forks workers before they import anything: `warm_workers` imports first. Planners of streams
+    come from `warm_planners`, where these are.
     """
     spec = find_spec("pyspark")
     own = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
@@ -199,6 +212,8 @@ export PYTHONPATH="$kept"
 if [ "$1 $2" = "-m {SPARKS_DAEMON}" ]; then
   shift 2
   set -- -m {WARM_DAEMON} "$@"
+elif [ "$1 $2" = "-m {ask_planners.RUNNER}" ] && [ -n "${ask_planners.PLACE}" ]; then
+  set -- -I -S {shlex.quote(ask_planners.__file__)}
 fi
 exec {shlex.quote(python)} "$@"
 """

@@ -4,7 +4,6 @@
 | -------------- | --------------------------------------------------- | ---------------------------------- |
 | `on_appended`  | records of the leader, or its high watermark, came  | up, at most to the log's end       |
 | `on_metadata`  | a change of the partition was committed             | no                                 |
-| `on_truncated` | the log was cut to what the leader has              | back, to the log's end             |
 | `on_epoch_over`| another leader, this replica or a new epoch         | no; wakes all waiters                |
 
 A new leader may know of less than is committed, so what it tells never moves the high watermark back.
@@ -58,6 +57,3 @@ class PartitionFollower:
     def on_epoch_over(self) -> Sequence[Waiter]:
         """All waiters look at what holds in the next epoch."""
         return self.committed.waits.take_all()
-
-    def on_truncated(self, log_end_offset: int) -> None:
-        self.committed.cut_to(log_end_offset)

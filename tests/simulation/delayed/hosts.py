@@ -119,7 +119,8 @@ class Host:
         assert self.partition is not None
         mine, other = self.log, leader.log
         if mine.log_end_offset < other.log_start_offset:
-            self.partition.begin_at(other.log_start_offset)
+            mine.truncate_fully_and_start_at(other.log_start_offset, durable=True)
+            self.partition.was_cut()
             return
         first = max(mine.log_start_offset, other.log_start_offset)
         theirs = {header.base_offset: bytes(batch) for batch, header in leader.batches(first, other.log_end_offset)}
@@ -129,13 +130,15 @@ class Host:
                 end = min(end, header.base_offset)
                 break
         if end < mine.log_end_offset:
-            self.partition.cut_to(end)
+            mine.truncate_to(end)
+            self.partition.was_cut()
 
     def fetch(self, leader: "Host") -> None:
         assert self.partition is not None
         assert leader.partition is not None
         if self.log.log_end_offset < leader.log.log_start_offset:
-            self.partition.begin_at(leader.log.log_start_offset)
+            self.log.truncate_fully_and_start_at(leader.log.log_start_offset, durable=True)
+            self.partition.was_cut()
         end = self.log.log_end_offset
         leader.partition.on_fetched(self.id, end, 0, leader.now_ms(), self.log.log_start_offset)
         found = list(leader.batches(end, leader.log.log_end_offset))[:3]

@@ -6,13 +6,16 @@ import socket
 import pytest
 from tests.unit.client.fake_broker import fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
+from tests.unit.client.test_metadata import told
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
 from penstock.client.messages import metadata_request
 from penstock.client.settings import ClientSettings
+from penstock.client.values import TopicPartition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.fetch import LeaderIdAndEpoch
 from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from penstock.protocol.requests.api import ApiKey
@@ -175,3 +178,22 @@ async def test_nothing_else_stands_behind_what_a_coordinator_is_asked() -> None:
         answer = usual.submit(metadata_request([]), MetadataResponse)
         assert await client.any_connection() is usual, "though it is busy"
         await answer
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "is_known"),
+    [
+        (2, 6, True),
+        (2, 5, False),  # what it knew already, of another leader
+        (2, -1, False),
+        (1, 5, False),  # it names itself, and refuses
+        (1, 6, False),
+        (4, 6, False),  # without an address
+    ],
+)
+async def test_who_refused_may_name_the_next_leader_but_not_itself(leader: int, epoch: int, *, is_known: bool) -> None:
+    cluster = ClusterClient([nobody()], SETTINGS)
+    cluster.metadata = cluster.metadata.updated(told((1, 5)), all_topics=True)
+    place = TopicPartition("t", 0)
+    named = {place: LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)}
+    assert cluster.learn(1, named, []) == ({place} if is_known else set())

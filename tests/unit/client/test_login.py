@@ -13,7 +13,7 @@ from tests.unit.node.serving.test_sasl_connection import Users, serving
 
 from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.connection import Connection, connect
-from penstock.client.credentials import read_credentials
+from penstock.client.credentials import Credentials, read_credentials
 from penstock.client.errors import AuthenticationFailedError, ConnectionFailedError
 from penstock.client.properties import as_properties, with_properties
 from penstock.client.settings import ClientSettings
@@ -142,6 +142,13 @@ def test_keys_that_cannot_be_used_are_named_without_their_passwords(given: dict[
     with pytest.raises(ValueError, match=words):
         with_properties(ClientSettings(), {"security.protocol": "SASL_SSL"} | given)
     with_properties(ClientSettings(), {"security.protocol": "SSL"} | given)
+
+
+@pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"], ids=["as Java", "as librdkafka"])
+def test_the_mechanism_is_named_as_either_client_does(key: str) -> None:
+    found = read_credentials({key: "SCRAM-SHA-256", "sasl.username": "ada", "sasl.password": "engine"})
+    assert isinstance(found, Credentials)
+    assert found.mechanism == "SCRAM-SHA-256"
 
 
 def test_no_password_is_shown() -> None:

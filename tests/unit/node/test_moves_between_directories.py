@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -22,6 +23,7 @@ from penstock.client.admin.configs import ConfigChange, ConfigOperation, Resourc
 from penstock.client.values import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions import moves
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -109,6 +111,37 @@ async def test_what_is_done_to_a_copy_waits_for_its_own_disk_alone(
         assert {name for name, one in workers.items() if one not in disk._threads} == set()
 
 
+async def test_producers_wait_for_a_disk_that_hangs_where_the_copy_gets_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nobody else does."""
+    rename, hangs, goes_on = Disk.rename, threading.Event(), threading.Event()
+
+    def hanging(disk: Disk, source: str, target: str) -> None:
+        if source.endswith("-future"):
+            hangs.set()
+            assert goes_on.wait(60)
+        rename(disk, source, target)
+
+    monkeypatch.setattr(Disk, "rename", hanging)
+    async with running(tmp_path) as world:
+        await world.create()
+        (moving, *_), (other, *_), target = world.in_directory("p1"), world.in_directory("p2"), str(tmp_path / "p2")
+        partition = world.node.broker.partitions.get(TOPIC, moving)
+        assert partition is not None
+        assert await world.produce(moving) == ErrorCode.NONE
+        assert await alter(world, target, moving) == [ErrorCode.NONE]
+        await world.until(hangs.is_set)
+        waiting = asyncio.ensure_future(world.produce(moving))
+        assert await world.produce(other) == ErrorCode.NONE
+        rows = (await world.ask(DescribeLogDirsRequest(topics=None), 4)).results
+        assert {row.error_code for row in rows} == {ErrorCode.NONE}
+        assert not waiting.done()
+        goes_on.set()
+        assert await waiting == ErrorCode.NONE
+        assert (partition.log.parent, all_batches(partition.log)) == (target, [(0, 0), (1, 1)])
+
+
 async def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         await world.create(1)
@@ -132,7 +165,7 @@ async def test_a_move_back_home_drops_the_copy(tmp_path: Path) -> None:
         assert any(row.is_future_key and row.partition_index == moving for row in rows)
         assert await alter(world, str(tmp_path / "p1"), moving) == [ErrorCode.NONE]
         await world.node.broker.moves.stop()  # it sleeps for the throttle
-        world.node.broker.moves._drop_unwanted()
+        await world.node.broker.moves._drop_unwanted()
         assert world.node.parts.context.directories.futures == {}
 
 
@@ -306,7 +339,7 @@ def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectori
 def test_a_copy_takes_the_place_of_the_log(tmp_path: Path) -> None:
     directories = with_a_copy(tmp_path)
     log = directories.logs["t", 0]
-    directories.swap(log, 0)
+    directories.swapped(log, directories.swap(log), 0)
     assert log.parent == str(tmp_path / "p2")
     assert append(log, batch(1)) == 9
     directories.abandon()
@@ -321,7 +354,7 @@ def test_a_swap_that_a_crash_interrupted_is_finished(tmp_path: Path) -> None:
     disk.fail("rename", "-future", always=True)
     disk.fail("rename", "-delete", always=True)
     with pytest.raises(KafkaError):
-        directories.swap(directories.logs["t", 0], 0)
+        directories.swapped(directories.logs["t", 0], directories.swap(directories.logs["t", 0]), 0)
     directories.abandon()
     assert [path.name[:4] for path in (tmp_path / "p1").glob("t-0*")] == ["t-0."]
     again = opened(tmp_path)
@@ -336,7 +369,7 @@ def test_a_copy_that_cannot_be_renamed_leaves_the_log_where_it_was(tmp_path: Pat
     disk.fail("rename", "-future")
     log = directories.logs["t", 0]
     with pytest.raises(KafkaError):
-        directories.swap(log, 0)
+        directories.swapped(log, directories.swap(log), 0)
     assert log.parent == str(tmp_path / "p1")
     assert append(log, batch(1)) == 9
     assert [directory.path for directory in directories.roots.offline] == [str(tmp_path / "p2")]
@@ -375,3 +408,23 @@ def test_a_replica_is_made_where_it_was_to_move_before_it_was_here(tmp_path: Pat
     directories = opened(tmp_path)
     directories.preferred["t", 0] = str(tmp_path / "p2")
     assert directories.create("t", 0, TOPIC_ID, CONFIG).parent == str(tmp_path / "p2")
+
+
+async def test_a_move_that_fails_by_our_own_fault_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_future = LogDirectories.create_future
+
+    def fail_first(directories: LogDirectories, log: PartitionLog, path: str) -> PartitionLog:
+        monkeypatch.setattr(LogDirectories, "create_future", create_future)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(LogDirectories, "create_future", fail_first)
+    async with running(tmp_path) as world:
+        await world.create()
+        target, (first, second, *_) = str(tmp_path / "p2"), world.in_directory("p1")
+        assert await alter(world, target, first) == [ErrorCode.NONE]
+        await world.until(lambda: "does not move" in caplog.text)
+        assert await alter(world, target, second) == [ErrorCode.NONE]
+        await world.until(lambda: second in world.in_directory("p2"))
+        assert first in world.in_directory("p1")

@@ -27,14 +27,6 @@ def test_a_new_leader_that_knows_of_less_does_not_move_it_back() -> None:
     assert follower.committed.high_watermark == 9
 
 
-def test_a_cut_log_has_nothing_committed_behind_its_end() -> None:
-    follower = following(9)
-    follower.on_truncated(12)
-    assert follower.committed.high_watermark == 9
-    follower.on_truncated(7)
-    assert follower.committed.high_watermark == 7
-
-
 def test_readers_are_due_when_it_moves_and_when_the_epoch_is_over() -> None:
     follower = following()
     follower.committed.waits.add(3, a_reader)

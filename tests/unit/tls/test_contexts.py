@@ -129,6 +129,16 @@ def test_who_asks_checks_names_and_trusts_the_system_by_default(holder: Holder, 
         asking_context({"ssl.endpoint.identification.algorithm": "LDAPS"}, None)
 
 
+@pytest.mark.parametrize("has_store", [False, True], ids=["without a store of its own", "with one"])
+def test_the_systems_authorities_are_taken_where_nobody_names_others(
+    holder: Holder, monkeypatch: pytest.MonkeyPatch, *, has_store: bool
+) -> None:
+    taken: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *asked: taken.append(asked))
+    asking_context({"ssl.truststore.location": str(holder.certificate_file)} if has_store else {}, None)
+    assert len(taken) == (0 if has_store else 1)
+
+
 def test_a_client_reads_its_files_again(holder: Holder, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "trusted.pem"
     file.write_text(holder.certificate_pem)

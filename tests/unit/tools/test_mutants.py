@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from tools.mutants import draw
+from tools.other_code import CannotSwapError, swap
 from tools.planter import ROOT, Mutant, Planter, mutants_of
 
 SOURCE = '''"""A docstring."""
@@ -89,63 +91,128 @@ def in_a_process_of_its_own(script: str) -> str:
     return subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-FROM_TOOLS = """
+ASKED = """
 import os
 import sys
-from tools.mutants import verdict_of, watch
+from tools.asking import Asker
 from tools.planter import mutants_of
+
+os.chdir({directory!r})
+sys.path.remove("")
+bugs = [bug for bug in mutants_of("raft") if {words!r} in str(bug)]
+
+def judge(asker):
+    asker.watch(asker.tests)
+    for number in range(len(bugs)):
+        verdict = asker.ask(number, asker.tests)
+        run = " ".join(test.item.name for test in asker.tests if number in test.ran)
+        broken = " ".join(test.item.name for test in asker.tests if test.is_broken)
+        print("told:", verdict, "|", run, "|", broken)
+
+Asker(bugs, judge).collect(["."])
 """
 
 
-def test_only_who_calls_what_was_changed_is_asked(tmp_path: Path) -> None:
-    (tmp_path / "test_voters.py").write_text(
-        "from penstock.raft.voters import Quorum, Voter, ReplicaKey\n"
-        "def quorum():\n"
-        "    return Quorum.of([Voter(ReplicaKey(1))])\n"
-        "def test_size():\n"
-        "    assert len(quorum().ids) == 1\n"
-        "def test_majority():\n"
-        "    assert quorum().majority == 1\n"
-    )
-    told = in_a_process_of_its_own(
-        FROM_TOOLS + f"os.chdir({str(tmp_path)!r})\nsys.path.remove('')\ntests = ['.']\n"
-        "seen = watch(tests, 'raft')\n"
-        "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
-        "for m in found:\n"
-        "    print([name.split('::')[1] for name in seen.of(m.path, m.line)], verdict_of(m, tests, seen))\n"
-        "print(seen.of(found[0].path, 1), 'asyncio' in seen.modules, 'penstock' in seen.modules)"
-    )
-    *asked, last = told.splitlines()
-    assert asked
-    assert set(asked) == {"['test_majority'] noticed"}
-    assert last == "[] True False", "a line of no function is a matter for all tests"
+def asked(directory: Path, words: str, tests: str) -> list[str]:
+    """Verdicts on the bugs of `raft` with these words in them, who runs their lines, who is broken."""
+    (directory / "test_some.py").write_text(tests)
+    told = in_a_process_of_its_own(ASKED.format(directory=str(directory), words=words))
+    return [line.removeprefix("told: ") for line in told.splitlines() if line.startswith("told: ")]
 
 
-def test_a_test_that_fails_without_a_bug_is_named_and_not_asked(tmp_path: Path) -> None:
-    (tmp_path / "test_majority.py").write_text(
-        "from penstock.raft.voters import Quorum, Voter, ReplicaKey\n"
-        "def test_broken():\n"
-        "    assert Quorum.of([Voter(ReplicaKey(1))]).majority == 7\n"
-        "def test_weak():\n"
-        "    assert Quorum.of([Voter(ReplicaKey(1))]).majority\n"
+VOTERS = "from penstock.raft.voters import Quorum, Voter, ReplicaKey\n"
+
+
+def test_only_who_runs_the_line_is_asked(tmp_path: Path) -> None:
+    told = asked(
+        tmp_path,
+        "len(self.voters) // 2 ->",
+        VOTERS + "def test_size():\n    assert len(Quorum.of([Voter(ReplicaKey(1))]).ids) == 1\n"
+        "def test_majority():\n    assert Quorum.of([Voter(ReplicaKey(1))]).majority == 1\n",
     )
-    told = in_a_process_of_its_own(
-        FROM_TOOLS + f"os.chdir({str(tmp_path)!r})\nsys.path.remove('')\ntests = ['.']\n"
-        "seen = watch(tests, 'raft')\n"
-        "found = next(m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what)\n"
-        "at_import = next(m for m in mutants_of('raft') if not seen.of(m.path, m.line))\n"
-        "print(verdict_of(found, tests, seen), verdict_of(at_import, tests, seen))"
+    assert told == ["noticed | test_majority | "]
+
+
+def test_what_runs_on_import_is_asked_of_modules_that_are_imported_anew(tmp_path: Path) -> None:
+    """And of tests that run any function of the file."""
+    told = asked(
+        tmp_path,
+        "settings.py:29: False",
+        "import penstock.raft.settings\ndef test_joins():\n    from penstock.raft.settings import RaftSettings\n"
+        "    settings = RaftSettings()\n    assert settings.lease_ms\n    assert not settings.auto_join\n",
     )
-    first, second = told.splitlines()
-    assert first.startswith("raft: fails without any bug, and is not asked: ")
-    assert first.endswith("test_majority.py::test_broken")
-    assert second == "survives survives"
+    assert told == ["noticed | test_joins | "]
+
+
+def test_a_test_that_fails_without_a_bug_is_not_asked(tmp_path: Path) -> None:
+    told = asked(
+        tmp_path,
+        "len(self.voters) // 2 ->",
+        VOTERS + "def test_broken():\n    assert Quorum.of([Voter(ReplicaKey(1))]).majority == 7\n"
+        "def test_weak():\n    assert Quorum.of([Voter(ReplicaKey(1))]).majority\n",
+    )
+    assert told == ["survives | test_broken test_weak | test_broken"]
+
+
+def test_nor_one_that_fails_without_the_bug_after_the_tests_before_it(tmp_path: Path) -> None:
+    told = asked(
+        tmp_path,
+        "len(self.voters) // 2 ->",
+        VOTERS + "seen = []\ndef majority():\n    return Quorum.of([Voter(ReplicaKey(1))]).majority\n"
+        "def test_first():\n    seen.extend(range(200_000))\n    assert majority() and sum(seen)\n"
+        "def test_second():\n    assert majority() and seen\n",
+    )
+    assert told == ["survives | test_first test_second | test_second"]
+
+
+def test_a_line_that_no_test_runs(tmp_path: Path) -> None:
+    told = asked(tmp_path, "len(self.voters) // 2 ->", VOTERS + "def test_nothing():\n    assert Quorum\n")
+    assert told == ["no test runs it |  | "]
+
+
+LIVING = """
+class One:
+    def said(self):
+        return 1
+
+class Two(One):
+    def said(self):
+        return super().said()
+
+functions = [One.said, Two.said]
+pair = [lambda: 1, lambda: 2]
+"""
+
+
+def living(source: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "living"}
+    exec(compile(source, "living.py", "exec"), names)
+    return names
+
+
+def test_what_lives_is_given_the_changed_code() -> None:
+    names = living(LIVING)
+    two = names["Two"]()
+    swap([*names["functions"], *names["pair"]], compile(LIVING.replace("return 1", "return 7"), "living.py", "exec"))
+    assert two.said() == 7
+
+
+@pytest.mark.parametrize(
+    ("are", "become", "what"),
+    [("return super().said()", "return 1", "Two.said"), ("lambda: 2", "lambda: 3", "<lambda>")],
+    ids=["it takes no class any more", "two stand in one line"],
+)
+def test_what_cannot_be_given_the_changed_code_is_refused(are: str, become: str, what: str) -> None:
+    names = living(LIVING)
+    with pytest.raises(CannotSwapError, match=what):
+        swap([*names["functions"], *names["pair"]], compile(LIVING.replace(are, become), "living.py", "exec"))
 
 
 def test_tests_that_hang_are_not_waited_for_for_long(tmp_path: Path) -> None:
     (tmp_path / "test_hang.py").write_text("import threading\ndef test_hang():\n    threading.Event().wait()\n")
     told = in_a_process_of_its_own(
-        f"from tools import mutants\nmutants.IDLE_S = 0.5\nprint(mutants.run_tests([{str(tmp_path)!r}], None, 60))"
+        "from tools import asking, children\nchildren.IDLE_S = 0.5\n"
+        f"print(asking.run_tests([{str(tmp_path)!r}], None, 60))"
     )
     assert told.strip() == "takes too long"
 
@@ -158,7 +225,7 @@ def test_a_planted_bug_is_seen_by_the_tests(tmp_path: Path) -> None:
         "    assert Quorum.of([Voter(ReplicaKey(i)) for i in range(4)]).majority == 3\n"
     )
     told = in_a_process_of_its_own(
-        "from tools.mutants import run_tests\nfrom tools.planter import mutants_of\n"
+        "from tools.asking import run_tests\nfrom tools.planter import mutants_of\n"
         "found = [m for m in mutants_of('raft') if m.path.name == 'voters.py' and 'len(self.voters)' in m.what]\n"
         f"print([run_tests([{str(tmp_path)!r}], mutant, 60) for mutant in (None, *found)])"
     )

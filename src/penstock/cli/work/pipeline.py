@@ -1,7 +1,5 @@
 """`penstock pipeline`: run a pipeline on Spark, from a YAML or a Python file; here, or as a job on workers."""
 
-import signal
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,13 +9,14 @@ from penstock.cli.terminal.failures import in_words, wrong_usage
 from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import argument, declared, option
 from penstock.cli.terminal.times import parse_datetime_ms
-from penstock.cli.work import pipeline_jobs, pipeline_stored, pipeline_try
+from penstock.cli.work import pipeline_driver, pipeline_jobs, pipeline_stored, pipeline_try
 from penstock.cli.work.pipeline_check import problems_in, reading
 from penstock.cli.work.pipeline_declared import refuse, run_declared
+from penstock.cli.work.pipeline_place import Place
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.session import cache_directory, spark_session
+from penstock.pipeline.session import cache_directory
 from penstock.pipeline.spec.declarative import is_declarative
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
 from penstock.pipeline.spec.promises import promises_of
@@ -63,7 +62,7 @@ def run(
     time (2026-01-31T12:00:00, in UTC): a topic gets it once more, a sink of files a directory of its own beside the
     other, PATH.backfill/FROM_TO. A spark-pipeline.yml is run by Spark, once.
     """
-    times = _times(start, end)
+    times, place = _times(start, end), click.get_current_context().find_object(Place) or Place()
     if is_declarative(file):
         options = {"sink": sinks, "bootstrap_server": bootstrap_server, "checkpoint": checkpoint, "from": start}
         refuse(**options, name=name, keep_going=keep_going, set=values)
@@ -73,7 +72,7 @@ def run(
     with wrong_usage(ValueError):
         deployed_ms = -1 if deployed is None else parse_datetime_ms(deployed)
     with in_words(PipelineError):
-        known, load = reading(file, name, pairs("set", values))
+        known, load = reading(file, name, pairs("set", values), place.given)
         settings = dict(known.spark) | pairs("conf", conf)
 
         def spec() -> PipelineSpec:
@@ -86,7 +85,18 @@ def run(
 
         log_file = None if as_json else cache_directory() / "logs" / f"{known.name}.log"
         view = JsonView() if log_file is None else PipelineView(known.name, log_file)
-        _run(known.name, master, settings, spec, view, log_file, times, deployed_ms, keep_going=keep_going)
+        _run(
+            known.name,
+            master,
+            settings,
+            spec,
+            view,
+            log_file,
+            times,
+            deployed_ms,
+            keep_going=keep_going,
+            place=place,
+        )
 
 
 @command.command()
@@ -133,37 +143,35 @@ def _run(
     deployed_ms: int,
     *,
     keep_going: bool,
+    place: Place,
 ) -> None:
     """Start Spark first: Python code may need it to say the pipeline."""
     with view:
-        session = spark_session(name, master=master, config=settings, log_file=log_file)
-        from penstock.pipeline.jvm import page_of
-        from penstock.pipeline.running.backfill import run_backfill
-        from penstock.pipeline.running.run import keep_in_log, run_pipeline
+        with place.session(name, master, settings, log_file) as session:
+            from penstock.pipeline.jvm import page_of
+            from penstock.pipeline.running.backfill import run_backfill
+            from penstock.pipeline.running.run import keep_in_log, run_pipeline
 
-        stop = threading.Event()
-
-        def end(*_: object) -> None:
-            if stop.is_set():
-                raise KeyboardInterrupt
-            stop.set()
-
-        signal.signal(signal.SIGINT, end)
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        try:
-            loaded = spec()
-            view.running(page_of(session))
-            if times is not None:
-                view.filled(run_backfill(loaded, *times, session=session))
-                return
-            failing = view.failing if keep_going else None
-            result = run_pipeline(
-                loaded, view.batch_ended, failing, session=session, stop=stop, deployed_ms=deployed_ms
-            )
-        except PipelineError as error:
-            keep_in_log(error, log_file)
-            view.failed(str(error))
-            raise
-        finally:
-            session.stop()
+            try:
+                stop, loaded = place.stop(), spec()
+                view.running(page_of(session))
+                if times is not None:
+                    view.filled(run_backfill(loaded, *times, session=session))
+                    return
+                result = run_pipeline(
+                    loaded,
+                    view.batch_ended,
+                    view.failing if keep_going else None,
+                    session=session,
+                    stop=stop,
+                    deployed_ms=deployed_ms,
+                    beside=place.beside,
+                )
+            except PipelineError as error:
+                keep_in_log(error, log_file)
+                view.failed(str(error))
+                raise
         view.ended(result)
+
+
+command.add_command(pipeline_driver.command_of(run))

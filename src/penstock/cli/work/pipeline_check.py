@@ -15,10 +15,12 @@ STANDARD_INPUT: Final = Path("-")
 Changed = Callable[[PipelineSpec], PipelineSpec]
 
 
-def reading(file: Path, name: str | None, values: Mapping[str, str]) -> tuple[SessionSpec, Callable[[], PipelineSpec]]:
-    """What Spark must know of a pipeline, and how to read the rest."""
+def reading(
+    file: Path, name: str | None, values: Mapping[str, str], given: Callable[[], str]
+) -> tuple[SessionSpec, Callable[[], PipelineSpec]]:
+    """What Spark must know of a pipeline, and how to read the rest; `given` is its standard input."""
     if file == STANDARD_INPUT:
-        spec = load_yaml(sys.stdin.read(), name or "pipeline", values=values)
+        spec = load_yaml(given(), name or "pipeline", values=values)
         return SessionSpec(spec.name, spec.spark), lambda: spec
     return session_spec(file, values), lambda: load_spec(file, values)
 
@@ -37,7 +39,7 @@ def problems_in(
         refuse(set=values)
         check_declared(file, given)
         return []
-    known, load = reading(file, None, values)
+    known, load = reading(file, None, values, sys.stdin.read)
     if file.suffix != ".py":
         load()  # what is wrong with YAML is said without Spark
     log_file = cache_directory() / "logs" / "check.log"

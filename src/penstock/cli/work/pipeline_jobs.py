@@ -23,7 +23,8 @@ from penstock.cli.work.pipeline_report import sink_lines, task_lines
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.code import MODULES, checked_requirements, packed, unpacked
-from penstock.pipeline.jobs.connector import EVERY, VALUES, sinks_of
+from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.jobs.keys import DRIVER, EVERY, OWN, SHARED, VALUES
 from penstock.pipeline.options.values import time_in_ms
 from penstock.pipeline.session import cache_directory
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
@@ -67,6 +68,10 @@ def submit(
         "how many cores each process needs: a worker that has so many left runs it", type=click.IntRange(1)
     ),
     memory: str | None = option("how much memory each process needs, such as 2g, in the same way", metavar="SIZE"),
+    driver: str | None = option(
+        "a process of its own, or the driver that pipelines of a worker share  [default: as the worker says]",
+        type=click.Choice([OWN, SHARED]),
+    ),
     every: str | None = option(
         "a pipeline with trigger: available-now is run again so often, such as 15m or 1h", metavar="TIME"
     ),
@@ -82,17 +87,14 @@ def submit(
     """
     with in_words(PipelineError, ConfigError):
         config, spec = _config(file, name, pairs("set", values))
-        config |= {"checkpoint.root": checkpoint_root} if checkpoint_root else {}
-        config |= _code(file, modules, requirements)
-        config |= {"master": master} if master else {}
-        config |= {EVERY: str(time_in_ms("--every", every))} if every else {}
-        config |= {"bootstrap.servers": bootstrap_server} if bootstrap_server else {}
-        config |= _settings(conf) | {"deployed": datetime.now(UTC).isoformat(timespec="milliseconds")}
-        config |= {} if cores is None else {CORES.name: str(cores)}
-        config |= {} if memory is None else {MEMORY.name: memory}
+        config |= _code(file, modules, requirements) | _settings(conf)
+        said: dict[str, object] = {"checkpoint.root": checkpoint_root, "bootstrap.servers": bootstrap_server}
+        said |= {"master": master, DRIVER: driver, EVERY: time_in_ms("--every", every) if every else None}
+        said |= {CORES.name: cores, MEMORY.name: memory, "task.restarts.max": restarts_max}
+        config |= {key: str(value) for key, value in said.items() if value not in (None, "")}
+        config["deployed"] = datetime.now(UTC).isoformat(timespec="milliseconds")
         sinks = len(sinks_of(config))
         config["tasks.max"] = str(tasks_max)
-        config |= {} if restarts_max is None else {"task.restarts.max": str(restarts_max)}
     job = config["name"]
     if replace:
         if not unchecked:

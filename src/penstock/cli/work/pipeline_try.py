@@ -21,7 +21,8 @@ from penstock.cli.work.pipeline_jobs import CLASS
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.code import MODULES, unpacked
-from penstock.pipeline.jobs.connector import VALUES, file_of
+from penstock.pipeline.jobs.commands import file_of
+from penstock.pipeline.jobs.keys import VALUES
 from penstock.pipeline.options.values import time_in_ms
 from penstock.pipeline.session import cache_directory, spark_session
 from penstock.pipeline.spec.files import load_spec, load_yaml, session_spec

@@ -129,6 +129,7 @@ class JsonView:
             lags=batch.lags,
             broken=dict(batch.broken),
             read=dict(batch.read),
+            read_bytes=dict(batch.read_bytes),
             phases_ms=dict(batch.phases_ms),
             watermark_ms=batch.watermark_ms,
             state=state and {name: getattr(state, name) for name in state.__fields__},

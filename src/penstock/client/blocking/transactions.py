@@ -126,8 +126,12 @@ class TransactionCoordinators:
         raise_for(response.error_code, f"the end of the transaction of {name.transactional_id!r}")
         return True
 
-    def open_ones(self, prefix: str) -> list[TransactionName]:
-        """Ongoing transactions whose ids begin so."""
+    def open_ones(self, prefix: str, asked_for: Collection[TransactionName] = ()) -> list[TransactionName]:
+        """Ongoing transactions whose ids begin so.
+
+        What moves to another coordinator meanwhile, or lies at one that does not know yet that it has it, is in no
+        broker's list. So the coordinators of those that are asked for say whether these are among them.
+        """
 
         def attempt() -> list[TransactionName]:
             self._cluster.look_at_brokers()
@@ -139,7 +143,21 @@ class TransactionCoordinators:
                     found += _described(connection, names[start : start + IDS_AT_ONCE])
             return found
 
-        return self._cluster.retried(attempt)
+        found = self._cluster.retried(attempt)
+        unseen = [name for name in asked_for if name not in found]
+        return found + [name for name in unseen if name in self._described_by_coordinator(name.transactional_id)]
+
+    def _described_by_coordinator(self, transactional_id: str) -> list[TransactionName]:
+        """Its transaction, if it is open."""
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        response = self._asked(
+            transactional_id,
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            request,
+            DescribeTransactionsResponse,
+            code_of=lambda response: response.transaction_states[0].error_code,
+        )
+        return _open_among(response)
 
     def _asked(
         self,
@@ -192,7 +210,10 @@ def _listed(connection: BlockingConnection, prefix: str) -> list[str]:
 
 def _described(connection: BlockingConnection, names: Collection[str]) -> list[TransactionName]:
     request = DescribeTransactionsRequest(transactional_ids=list(names))
-    response = connection.request(ApiKey.DESCRIBE_TRANSACTIONS, request, DescribeTransactionsResponse)
+    return _open_among(connection.request(ApiKey.DESCRIBE_TRANSACTIONS, request, DescribeTransactionsResponse))
+
+
+def _open_among(response: DescribeTransactionsResponse) -> list[TransactionName]:
     found = []
     for it in response.transaction_states:
         if it.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:

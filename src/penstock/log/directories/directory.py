@@ -155,6 +155,7 @@ class LogDirectories:
         log = self.logs.get(key)
         if log is not None and not (is_new and log.health.failure is not None):
             log.health.check()
+            log.check_not_lent()  # it may be on its way out
             if self.claim(log, topic_id):
                 return log
             self._make_way(log, topic_id)
@@ -260,6 +261,7 @@ class LogDirectories:
             message = f"{log.directory} is not deleted: no topic has claimed it by its id"
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, message)
         log.health.check()
+        log.check_not_lent()
         log.abandon()  # first: a thread that flushes it must not take its files for lost
         self._remove_later(log, now_ms)
         self._forget(log)
@@ -274,6 +276,7 @@ class LogDirectories:
         self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
 
     def _put_away(self, log: PartitionLog, suffix: str) -> str:
+        log.check_not_lent()
         name = renamed_partition_directory(suffix, log.topic, log.partition, random_uuid(self._random))
         path = f"{log.parent}/{name}"
         with log.health.raising(f"renaming {log.directory}"):
@@ -312,8 +315,9 @@ class LogDirectories:
         del self.futures[key]
         return path
 
-    def swap(self, log: PartitionLog, now_ms: int) -> None:
-        """The copy must be closed. The original is removed later. Raises KafkaError.
+    def swap(self, log: PartitionLog) -> str:
+        """The copy, which must be closed, gets the place of the log; a thread may do it while the log is lent. Returns
+        where the original is now, for `swapped`. Raises KafkaError.
 
         The original goes first: a copy without its original, whose names have the same unique id, is whole, and the
         next start finishes what a crash interrupted. When the copy cannot be renamed, the original comes back.
@@ -327,7 +331,6 @@ class LogDirectories:
         with future.health.raising(f"writing checkpoints in {future.parent}"):
             self.roots[future.parent].make_way(key)
         self.roots[log.parent].gone([key])
-        log.abandon()
         with log.health.raising(f"renaming {directory}"):
             self._disk.rename(directory, gone)
             self._disk.sync_directory(log.parent)
@@ -341,8 +344,13 @@ class LogDirectories:
             except OSError as another:
                 raise log.health.report(another, f"renaming {gone}") from another
             raise failure from error
-        del self.futures[key]
-        log.take_over(future, final)
+        return gone
+
+    def swapped(self, log: PartitionLog, gone: str, now_ms: int) -> None:
+        """From now on the log is what was its copy."""
+        key = (log.topic, log.partition)
+        future = self.futures.pop(key)
+        log.take_over(future, f"{future.parent}/{partition_directory(*key)}")
         self._removals.schedule(gone, now_ms + log.config.file_delete_delay_ms)
 
     def set_aside(self, log: PartitionLog) -> str:

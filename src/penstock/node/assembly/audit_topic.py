@@ -86,7 +86,7 @@ class AuditTopic(logging.Handler):
 
     def begin(self) -> None:
         audit_log.addHandler(self)
-        self._tasks.start(self._write(), "the audit log's topic")
+        self._tasks.keep(self._write, "the audit log's topic")
 
     async def stop(self) -> None:
         audit_log.removeHandler(self)

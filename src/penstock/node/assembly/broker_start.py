@@ -11,13 +11,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
 from penstock.node.api.broker.init_producer_id import TWO_PHASES_SINCE
 from penstock.node.api.telemetry import HANDLERS as OF_TELEMETRY
 from penstock.node.assembly.dynamic_configs import AddedListeners, DynamicConfigs
@@ -62,6 +69,15 @@ if TYPE_CHECKING:
     from penstock.node.telemetry.receiver import TelemetryReceiver
 
 
+OF_BROKERS: Final = (
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+    FenceBrokerRecord,
+    BrokerRegistrationChangeRecord,
+)
+"""Records after which a broker may be fenced, or gone."""
+
+
 class BrokerParts:
     """The parts of a node that serve clients. Making it starts nothing.
 
@@ -76,7 +92,8 @@ class BrokerParts:
         self._parts, self._listeners, loop = parts, listeners, asyncio.get_running_loop()
         self.ended: asyncio.Future[Exception] = loop.create_future()
         self.upkeep = Upkeep(node.directories, _intervals(config), environment.now_ms)
-        table, groups, neighbours = PartitionTable(node.counts.topics), StorageGroups(), _Neighbours(self, parts)
+        table, groups = PartitionTable(node.counts.topics), StorageGroups()
+        neighbours = self._neighbours = _Neighbours(self, parts)
         self.fetchers = ReplicaFetchers(config, partial(self._fetcher, context.lease))
         self.upkeep.kept_until_consumed.listen(lambda partition: self.broker.consumed.look_at(partition))
         self.replicas = LocalReplicas(context, table, groups, settings, self.upkeep, self.fetchers)
@@ -223,20 +240,41 @@ class BrokerParts:
         log.add_listener(self.group_keeper.on_metadata, self.group_keeper.on_new_image)
         log.add_listener(self.replicas.on_metadata, self.replicas.on_new_image)
         log.add_listener(coordinators.on_metadata, coordinators.on_new_image)
+        log.add_listener(self._neighbours.on_metadata, self._neighbours.on_new_image)
+        log.add_listener(self._errands.on_metadata, self._errands.on_new_image)
         self.replicas.has_settled.listen(coordinators.follow)
         self.replicas.found_misplaced.listen(self.replica_directories.wake)
         self._parts.channel.await_follower(self.replicas.settled)
 
 
 class _Neighbours:
-    """What hand-overs and storage groups need of their broker, which is made after them."""
+    """What hand-overs and storage groups need of their broker, which is made after them, and the way to all others.
+
+    A broker that hangs keeps its connections, and answers nothing. Who waits for it hears so as soon as it is fenced:
+    from then on others do what it was asked for. One that stops is fenced as well, and still answers.
+    """
 
     def __init__(self, parts: BrokerParts, quorum: QuorumParts) -> None:
         self._parts = parts
         self._quorum = quorum
+        self._reached: dict[Connection, int] = {}
+        """The connections that are open, and to which broker."""
 
-    def connect(self, broker_id: int) -> Awaitable[Connection]:
-        return self._quorum.links.to_broker(broker_id)
+    async def connect(self, broker_id: int) -> Connection:
+        connection = await self._quorum.links.to_broker(broker_id)
+        self._reached = {one: to for one, to in self._reached.items() if not one.closed}
+        self._reached[connection] = broker_id
+        return connection
+
+    def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
+        if self._reached and any(isinstance(record, OF_BROKERS) for record in records):
+            self.on_new_image()
+
+    def on_new_image(self) -> None:
+        for connection, broker_id in list(self._reached.items()):
+            broker = self._quorum.context.image.brokers.get(broker_id)
+            if broker is None or (broker.fenced and not broker.in_controlled_shutdown):
+                connection.abort(f"broker {broker_id} is fenced")
 
     def group(self, number: int) -> StorageGroup | None:
         return self._parts.broker.storage_groups.group(number)

@@ -23,7 +23,6 @@ from penstock.node.controlling.lease import BrokerLease
 from penstock.node.controlling.probes import Probes, ProbeSettings, Sessions
 from penstock.node.controlling.remote import RemoteController
 from penstock.node.environment.context import NodeContext
-from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.quorum.peers import Peers, Place
 from penstock.node.storage_groups.links import GroupLinks
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.client.producer import Producer
     from penstock.node.assembly.sasl import NodeSasl
     from penstock.node.assembly.tls import NodeTls
+    from penstock.node.partitions.replica_fetcher import ReplicaFetcher
 
 BACKOFF_MS: Final = 50
 BACKOFF_MAX_MS: Final = 500
@@ -105,6 +105,8 @@ class Links:
         )
 
     def replica_fetcher(self, leader_id: int, lease: BrokerLease) -> ReplicaFetcher:
+        from penstock.node.partitions.replica_fetcher import Follower, ReplicaFetcher  # a single node follows nobody
+
         config = self._context.config
         return ReplicaFetcher(
             leader_id,
@@ -114,6 +116,7 @@ class Links:
                 lease=lease,
                 config=config,
                 settings=self._settings(config.replica_socket_timeout_ms, config.inter_broker_listener_name),
+                disks=self._context.directories,
                 address_of=self._address_of,
             ),
         )

@@ -123,7 +123,7 @@ class ProviderKeys:
         self._waiting: list[Callable[[], None]] = []
         self._thread = DaemonThread("keys of an identity provider")
         self._tasks = Tasks()
-        self._tasks.start(self._follow(), f"keys of {address}")
+        self._tasks.keep(self._follow, f"keys of {address}")
 
     async def stop(self) -> None:
         await self._tasks.stop()

@@ -111,7 +111,7 @@ class NodeTls:
         self._shown: dict[Use, ShownCertificates] = {}
         """Of nodes to which this one comes."""
         self._tasks = Tasks()
-        self._tasks.start(self._watch(), "keys and certificates")
+        self._tasks.keep(self._watch, "keys and certificates")
         what = "Days until the certificate expires that is shown; less than 0: it has"
         context.metrics.add(Gauge(Group.TLS, "days-left", what, self._days_left, labels=("listener", "side")))
 

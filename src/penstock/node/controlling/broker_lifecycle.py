@@ -31,6 +31,7 @@ from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.metadata.security import RIGHTS_RECORDS
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.controlling.lease import BrokerLease
+from penstock.node.environment.tasks import Tasks
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -127,6 +128,7 @@ class BrokerLifecycle:
         self._is_out = False
         self._was_over = False
         """Whether the last log line about the lease says that it is over."""
+        self._tasks = Tasks()
         self._beating: asyncio.Task[None] | None = None
         self._has_news = asyncio.Event()
         self._untold_since_s: float | None = None
@@ -197,7 +199,7 @@ class BrokerLifecycle:
     async def unfence(self) -> None:
         """Sends heartbeats until the broker is let in, and goes on with them until `leave`. Raises KafkaError."""
         await self._within_limit(self._is_let_in, "the controller did not let this broker in")
-        self._beating = asyncio.create_task(self._beat(), name="broker heartbeats")
+        self._beating = self._tasks.keep(self._beat, "broker heartbeats")
 
     async def _is_let_in(self) -> bool:
         """One heartbeat, and after a good answer a while for the metadata to say so, too. Raises KafkaError."""

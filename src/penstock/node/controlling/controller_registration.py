@@ -58,7 +58,7 @@ class ControllerRegistration:
         log.add_listener(lambda _: self._metadata_changed.set(), self._metadata_changed.set)
 
     def start(self) -> None:
-        self._tasks.start(self._register(), "controller registration")
+        self._tasks.keep(self._register, "controller registration")
 
     async def stop(self) -> None:
         await self._tasks.stop()

@@ -8,6 +8,7 @@ The active controller then ends the broker's session. One that becomes active ha
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Protocol
 
 from penstock.client.names import hosts_of
@@ -107,7 +108,7 @@ class Probes:
             address = self._address_of(broker)
             if key not in self._running and address is not None:
                 name = f"probe of broker {broker.node_id}"
-                self._running[key] = self._tasks.start(self._watch(key, address), name)
+                self._running[key] = self._tasks.keep(partial(self._watch, key, address), name)
 
     async def stop(self) -> None:
         self._is_stopped = True

@@ -6,12 +6,14 @@ One try each. A refusal goes back to the machine, which decides whether to ask a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.coordinator.effects import AtShareCoordinators, Calculation, Job, Markers, NewProducerId, ToController
 from penstock.metadata.image import NOBODY
+from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, RemoveTopicRecord
+from penstock.metadata.topics import NO_LEADER_CHANGE
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.schema import Message
@@ -49,6 +51,18 @@ class Errands:
         if isinstance(job, AtShareCoordinators):
             return await self._states().done(job)
         return await self.ask_broker(self.leader_of(job.topic, job.partition), job.request, job.answer)
+
+    def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
+        if self._markers is not None and any(
+            isinstance(record, RemoveTopicRecord)
+            or (isinstance(record, PartitionChangeRecord) and record.leader != NO_LEADER_CHANGE)
+            for record in records
+        ):
+            self._markers.follow()
+
+    def on_new_image(self) -> None:
+        if self._markers is not None:
+            self._markers.follow()
 
     def _marker_sender(self) -> MarkerSender:
         from penstock.node.coordinators.markers import MarkerSender  # few nodes coordinate transactions

@@ -25,6 +25,7 @@ from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.hosted import Hosted, MachineT
 from penstock.node.environment.event_loop import steady_clock
+from penstock.node.environment.tasks import Tasks
 from penstock.node.metrics.distribution import Durations
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -80,6 +81,7 @@ class CoordinatorHost(Generic[MachineT]):
         """Set when a partition begins to be led here, or is read."""
         self._reading = asyncio.Lock()
         self._is_running = False
+        self._tasks = Tasks()
         self._creating: asyncio.Task[None] | None = None
         self.departures: dict[int, Departure] = {}
         """By their partitions, machines that go to another node, or went there lately."""
@@ -240,7 +242,7 @@ class CoordinatorHost(Generic[MachineT]):
         topic = self.topic
         if topic is None or not topic.partitions:
             if self._creating is None and self._is_running:
-                self._creating = asyncio.create_task(self._create_topic(), name=f"create {self.topic_name}")
+                self._creating = self._tasks.start(self._create_topic(), f"create {self.topic_name}")
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return topic
 
@@ -283,7 +285,7 @@ class CoordinatorHost(Generic[MachineT]):
         )
         self._led[partition.index] = hosted
         self._news.set()
-        self._loads[hosted] = asyncio.create_task(self._load(hosted), name=f"load {partition}")
+        self._loads[hosted] = self._tasks.start(self._load(hosted), f"load {partition}")
 
     def _resign(self, index: int) -> None:
         hosted = self._led.pop(index, None)

@@ -1,4 +1,8 @@
-"""Markers on their way to the leaders of partitions: those for one broker go together, one request after the other."""
+"""Markers on their way to the leaders of partitions: those for one broker go together, one request after the other.
+
+A broker may fall silent, or be cut off from this one alone. Nothing waits for it longer than it leads: as soon as the
+metadata name another leader, the coordinator hears so, and sends the marker there.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +61,22 @@ class _Waiting:
         self.answer: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
 
 
+class _Way:
+    """To one broker, while there is something for it."""
+
+    __slots__ = ("queue", "sender", "sent")
+
+    def __init__(self, queue: deque[_Waiting]) -> None:
+        self.queue = queue
+        self.sent: list[_Waiting] = []
+        """What the request has that is on its way."""
+        self.sender: asyncio.Task[None] | None = None
+
+
 class MarkerSender:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        self._queues: dict[int, deque[_Waiting]] = {}
-        """By broker, what has not been sent. An empty one means that a request is on its way."""
+        self._ways: dict[int, _Way] = {}
         self._tasks = Tasks()
 
     async def written(self, job: Markers) -> Errors:
@@ -82,26 +97,69 @@ class MarkerSender:
                 answer.cancel()
         return errors
 
+    def follow(self) -> None:
+        """Leaders have changed."""
+        for broker_id, way in list(self._ways.items()):
+            for waiting in way.sent:
+                self._tell_if_moved(broker_id, waiting)
+            if way.sender is not None and way.sent and all(waiting.answer.done() for waiting in way.sent):
+                way.sender.cancel()
+                del self._ways[broker_id]
+                if way.queue:
+                    self._begin(broker_id, way.queue)
+
+    def _tell_if_moved(self, broker_id: int, waiting: _Waiting) -> None:
+        """Where other brokers lead all of its partitions now, who waits is told so."""
+        if not waiting.answer.done() and not any(self._leads(broker_id, it) for it in waiting.partitions):
+            waiting.answer.set_result(dict.fromkeys(waiting.partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _leads(self, broker_id: int, partition: Partition) -> bool:
+        try:
+            return self._brokers.leader_of(*partition) == broker_id
+        except KafkaError:
+            return False
+
     async def stop(self) -> None:
         await self._tasks.stop()
 
     def _queue(self, broker_id: int, waiting: _Waiting) -> asyncio.Future[Errors]:
-        if broker_id in self._queues:
-            self._queues[broker_id].append(waiting)
+        if broker_id in self._ways:
+            self._ways[broker_id].queue.append(waiting)
         else:
-            self._queues[broker_id] = deque([waiting])
-            self._tasks.start(self._send_all(broker_id), f"markers for broker {broker_id}")
+            self._begin(broker_id, deque([waiting]))
         return waiting.answer
 
-    async def _send_all(self, broker_id: int) -> None:
-        queue = self._queues[broker_id]
+    def _begin(self, broker_id: int, queue: deque[_Waiting]) -> None:
+        way = self._ways[broker_id] = _Way(queue)
+        way.sender = self._tasks.start(self._send_all(broker_id, way), f"markers for broker {broker_id}")
+
+    async def _send_all(self, broker_id: int, way: _Way) -> None:
         try:
-            while queue:
-                some = _taken_from(queue)
-                if some:
-                    await self._send(broker_id, some)
+            while way.queue:
+                way.sent = self._taken_from(way.queue, broker_id)
+                if way.sent:
+                    await self._send(broker_id, way.sent)
+                else:
+                    await asyncio.sleep(0)
         finally:
-            del self._queues[broker_id]
+            if self._ways.get(broker_id) is way:
+                del self._ways[broker_id]
+
+    def _taken_from(self, queue: deque[_Waiting], broker_id: int) -> list[_Waiting]:
+        """Those that nobody waits for any more, or that have to go elsewhere, are left out."""
+        some: list[_Waiting] = []
+        left, producers, taken = MOST_PARTITIONS, set[int](), 0
+        while (
+            queue and queue[0].marker.producer_id not in producers and (not taken or len(queue[0].partitions) <= left)
+        ):
+            waiting = queue.popleft()
+            taken += 1
+            left -= len(waiting.partitions)
+            self._tell_if_moved(broker_id, waiting)
+            if not waiting.answer.done():
+                some.append(waiting)
+                producers.add(waiting.marker.producer_id)
+        return some
 
     async def _send(self, broker_id: int, some: list[_Waiting]) -> None:
         request = WriteTxnMarkersRequest(markers=[waiting.marker for waiting in some])
@@ -122,19 +180,6 @@ class MarkerSender:
                 for it in topic.partitions
             }
         _settle(some, answers, otherwise)
-
-
-def _taken_from(queue: deque[_Waiting]) -> list[_Waiting]:
-    """Those that nobody waits for any more are left out: another broker coordinates."""
-    some: list[_Waiting] = []
-    left, producers = MOST_PARTITIONS, set[int]()
-    while queue and queue[0].marker.producer_id not in producers and (not some or len(queue[0].partitions) <= left):
-        waiting = queue.popleft()
-        if not waiting.answer.done():
-            some.append(waiting)
-            producers.add(waiting.marker.producer_id)
-            left -= len(waiting.partitions)
-    return some
 
 
 def _settle(some: list[_Waiting], answers: dict[tuple[int, str, int], ErrorCode], otherwise: ErrorCode) -> None:

@@ -1,12 +1,19 @@
-"""What one part of a node has in the background, tasks and threads, from their start until it stops."""
+"""What one part of a node has in the background, tasks and threads, from their start until it stops.
+
+A task that ends is `start`ed, work that goes on for ever is `keep`t: no other way is taken within a node
+(`tests/architecture/test_background.py`), so that none ends without a word, and no loop for good.
+"""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+AGAIN_S: Final = 1.0
+"""After so long work begins anew that failed by our own fault."""
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +34,20 @@ class Tasks:
         self._running[task] = None
         task.add_done_callback(self._done)
         return task
+
+    def keep(self, work: Callable[[], Coroutine[Any, Any, object]], name: str) -> asyncio.Task[None]:
+        """Work that goes on until it is cancelled: what ends it otherwise is logged, and it begins anew."""
+        return self.start(self._again(work, name), name)
+
+    @staticmethod
+    async def _again(work: Callable[[], Coroutine[Any, Any, object]], name: str) -> None:
+        while True:
+            try:
+                await work()
+                return
+            except Exception:
+                logger.exception("%s: failed by our own fault, and begins anew in %s s", name, AGAIN_S)
+            await asyncio.sleep(AGAIN_S)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         del self._running[task]

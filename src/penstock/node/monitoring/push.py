@@ -71,7 +71,7 @@ class Pushing:
         )
 
     def start(self) -> None:
-        self._tasks.start(self._go_on(), "pushing figures to a collector")
+        self._tasks.keep(self._go_on, "pushing figures to a collector")
 
     async def stop(self) -> None:
         """A request that is under way ends by itself."""

@@ -63,7 +63,7 @@ class Cleaner:
     def start(self) -> None:
         """Works in the background of the running event loop, unless `log.cleaner.enable` is false."""
         if self._config.log_cleaner_enable:
-            self._tasks.start(self._run(), "compaction")
+            self._tasks.keep(self._run, "compaction")
 
     async def stop(self) -> None:
         """Give up what is under way; the caller closes the logs."""
@@ -77,7 +77,7 @@ class Cleaner:
         while True:
             wanted = self._config.log_cleaner_threads
             workers = self._workers
-            workers += [self._tasks.start(self._clean_on(), "compact") for _ in range(len(workers), wanted)]
+            workers += [self._tasks.keep(self._clean_on, "compact") for _ in range(len(workers), wanted)]
             for worker in workers[wanted:]:
                 worker.cancel()
             del workers[wanted:]
@@ -226,7 +226,7 @@ class Cleaner:
 
     def _discard(self, log: PartitionLog, work: Round) -> None:
         """Remove what was written and not swapped in; the next start does it otherwise."""
-        if log.is_deleted or log.directory != work.directory or log.health.failure is not None:
+        if log.is_deleted or log.is_lent or log.directory != work.directory or log.health.failure is not None:
             return
         try:
             self._directories.discard(log, CLEANED_SUFFIX)

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from penstock.log.log_holder import LentError
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import deletable_segments
 from penstock.log.validation import LOOKED_AT
@@ -123,7 +124,7 @@ class Delivery:
         try:
             with self._partition.log.health.reporting(f"{self._partition}: reading what waits"):
                 due_ms = self._step(now_ms)
-        except NotAppendingError:  # it hands over
+        except (NotAppendingError, LentError):  # it hands over, or moves to another disk
             due_ms = now_ms + RETRY_MS
         except KafkaError as error:
             failure = str(error)

@@ -99,7 +99,7 @@ class HandOvers:
         self._tasks = Tasks()
 
     def start(self) -> None:
-        self._tasks.start(self._run(), "hand over what others should lead")
+        self._tasks.keep(self._run, "hand over what others should lead")
 
     async def stop(self) -> None:
         """Hand over no more; requests that are held are refused."""

@@ -66,9 +66,9 @@ class InSyncReplicas:
         """The disk had no room for what was to be appended to this one: another replica in sync may have."""
 
     def start(self) -> None:
-        self._tasks.start(self._look(), "look at followers")
-        self._tasks.start(self._look_at_joining(), "look at followers that come in sync")
-        self._tasks.start(self._tell(), "tell the controller of replicas in sync")
+        self._tasks.keep(self._look, "look at followers")
+        self._tasks.keep(self._look_at_joining, "look at followers that come in sync")
+        self._tasks.keep(self._tell, "tell the controller of replicas in sync")
 
     async def stop(self) -> None:
         await self._tasks.stop()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from penstock.log.log_content import LogContent
+from penstock.log.log_holder import LentError
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import CLIENT, AppendOrigin, AppendResult
 from penstock.metadata.topics import PartitionImage
@@ -81,6 +86,8 @@ class IsrPartition(Partition):
             self.in_sync.watch(self)
         try:
             result = self.log.append_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        except LentError as error:
+            raise NotAppendingError(self) from error
         except KafkaError as error:
             is_full = error.code == ErrorCode.KAFKA_STORAGE_ERROR and self.log.health.is_full
             if is_full and leader.followers and self.in_sync is not None:
@@ -170,18 +177,45 @@ class IsrPartition(Partition):
         if self.high_watermark != before:
             self.dirty[self] = None
 
-    def cut_to(self, offset: int) -> None:
-        assert self.follower is not None
-        self.follower.on_truncated(self.log.truncate_to(offset))
-        self.dirty[self] = None
+    def cut_to(self, offset: int, threads: Executor) -> asyncio.Future[None]:
+        """Remove every batch that ends at `offset` or behind it, by a thread of the disk; the log is lent until that is
+        done, and nobody hears where it ends. It is done also if this replica follows no longer.
+        """
+        self.log.cleaned_to = min(self.log.cleaned_to, offset)
+        return self._cut(partial(_cut_to, offset=offset), threads)
 
-    def begin_at(self, offset: int) -> None:
-        """Remove everything: the leader's log begins at `offset`, behind the end of this one."""
-        assert self.follower is not None
-        self.log.truncate_fully_and_start_at(offset, durable=True)  # it may come in sync without another record
-        self.follower.on_truncated(offset)
-        call(self.follower.on_appended(offset, offset))
-        self.dirty[self] = None
+    def begin_at(self, offset: int, threads: Executor) -> asyncio.Future[None]:
+        """In the same way remove everything: the leader's log begins at `offset`, behind the end of this one."""
+        self.log.cleaned_to = 0
+        # It may come in sync without another record.
+        return self._cut(partial(LogContent.start_anew_at, offset=offset, durable=True), threads)
+
+    def _cut(self, cut: Callable[[LogContent], None], threads: Executor) -> asyncio.Future[None]:
+        content, health = self.log.lend(), self.log.health
+
+        def work() -> None:
+            with health.reporting(f"cutting {self.log.directory}"):
+                cut(content)
+
+        done = asyncio.get_running_loop().run_in_executor(threads, work)
+        done.add_done_callback(self._take_back)
+        return done
+
+    def _take_back(self, cut: asyncio.Future[None]) -> None:
+        is_whole = cut.exception() is None
+        waiting = self.log.take_back(is_whole=is_whole)
+        if is_whole:
+            self.was_cut()
+        for go_on in waiting:
+            go_on()
+
+    def was_cut(self) -> None:
+        """The log ends sooner, or begins anew."""
+        log = self.log
+        self.committed.cut_to(log.log_end_offset)
+        call(self.committed.advance(log.log_start_offset))
+        if self.role is not None:  # else it may not be held any more
+            self.dirty[self] = None
 
     # roles
 
@@ -204,3 +238,8 @@ class IsrPartition(Partition):
         self.leader = self.appender = leader
         self.follower = follower
         return former
+
+
+def _cut_to(content: LogContent, offset: int) -> None:
+    if offset < content.end_offset:
+        content.cut_to(offset)

@@ -3,7 +3,8 @@
 A copy grows beside the log, in a directory `<topic>-<partition>.<id>-future`; when it has all that the log has, on the
 disk, it takes the log's place. One replica moves at a time, slice by slice, no faster than
 `replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on. What is done to a copy is done by
-threads of its own disk: they may hang.
+threads of its own disk: they may hang. While the copy gets its place the log is lent to such a thread, and what
+producers send waits.
 
 | what happens                                  | what becomes of the move                                 |
 | --------------------------------------------- | -------------------------------------------------------- |
@@ -21,8 +22,11 @@ import logging
 import os.path
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from penstock.log.directories.description import DirectoryDescription
+from penstock.log.log_content import LogContent
+from penstock.log.log_holder import LentError
 from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.context import NodeContext
@@ -32,6 +36,9 @@ from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.quota import ReplicationQuota
+
+if TYPE_CHECKING:
+    from penstock.node.links.hand_over import Held
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +50,8 @@ THROTTLE_S: Final = 0.5
 """A pause for the limit is not longer, so that another limit and the end of a move are heeded soon."""
 MAX_FAILURES: Final = 10
 """A copy that fails so often in a row is dropped."""
+MOST_HELD_BYTES: Final = 32 << 20
+"""What producers send while a replica changes its place; who sends more is refused, and asks again."""
 MAX_PREFERRED: Final = 10_000
 """Replicas whose directory was named before they are here."""
 
@@ -81,8 +90,7 @@ class DirectoryMoves:
                 self._wanted[key] = partition, future.parent
             elif not self._directories.roots.offline:  # the original may be there
                 self._set_aside(key)
-        self._changed.set()
-        self._tasks.start(self._run(), "moves between log directories")
+        self._tasks.keep(self._run, "moves between log directories")
 
     def _set_aside(self, key: Key) -> None:
         directory = self._directories.futures[key].directory
@@ -101,6 +109,9 @@ class DirectoryMoves:
 
     def future_of(self, partition: Partition) -> PartitionLog | None:
         return self._directories.futures.get((partition.topic, partition.index))
+
+    def describe_directories(self) -> list[DirectoryDescription]:
+        return self._directories.describe()
 
     def check_target(self, path: str) -> str:
         """`path` is absolute. Raises KafkaError: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_REPLICA_ASSIGNMENT."""
@@ -145,25 +156,31 @@ class DirectoryMoves:
 
     async def _run(self) -> None:
         while True:
-            await self._changed.wait()
             self._changed.clear()
-            self._drop_unwanted()
+            await self._drop_unwanted()
             while self._wanted:
                 key, move = next(iter(self._wanted.items()))
                 try:
                     await self._carry_out(key, move)
+                except LentError:
+                    continue  # its log is cut
                 except KafkaError as error:
                     logger.error("%s does not move to %s: %s", move[0], move[1], error.message)
+                except Exception:
+                    logger.exception("%s does not move to %s, by our own fault", *move)
+                    self._unwanted[key] = None
                 if self._wanted.get(key) is move:
                     del self._wanted[key]
-                self._drop_unwanted()
+                await self._drop_unwanted()
+            await self._changed.wait()
 
-    def _drop_unwanted(self) -> None:
+    async def _drop_unwanted(self) -> None:
         for key in list(self._unwanted):
             del self._unwanted[key]
+            future, drop = self._directories.futures.get(key), self._directories.drop_future
             try:
-                if key in self._directories.futures:
-                    self._directories.drop_future(key, self._now_ms())
+                if future is not None:
+                    await self._in_thread(future.parent, partial(drop, key, self._now_ms()))
             except KafkaError as error:
                 logger.error("%s", error.message)
 
@@ -173,6 +190,7 @@ class DirectoryMoves:
     async def _carry_out(self, key: Key, move: Move) -> None:
         partition, path = move
         log = partition.log
+        await _back(log)
         future = self._directories.futures.get(key)
         if future is None:
             future = await self._in_thread(path, partial(self._directories.create_future, log, path))
@@ -181,6 +199,7 @@ class DirectoryMoves:
         logger.info("%s moves from %s to %s", partition, log.parent, path)
         failures = nearly_done = 0
         while self._is_wanted(key, move):
+            await _back(log)
             try:
                 wait_ms = self._quota.wait_ms(self._now_ms())
                 if wait_ms:
@@ -207,28 +226,91 @@ class DirectoryMoves:
                 await asyncio.sleep(RETRY_S)
 
     async def _finish(self, key: Key, move: Move, future: PartitionLog, *, at_once: bool) -> bool:
-        """Bring the copy to the disk, and swap if the log has nothing more by then; whether it is done."""
+        """Bring the copy to the disk, and swap if the log has nothing more by then, or its growth has to wait; whether
+        it is done.
+        """
         partition, path = move
         log = partition.log
         await self._in_thread(path, future.close)
-        if not self._is_wanted(key, move) or _cut(log, future) is not None:
+        if not self._is_wanted(key, move) or log.is_lent or _cut(log, future) is not None:
             return False
-        while (found := _next_slice(log, future)) is not None:
-            if not at_once:
-                return False
-            _copy(log, log.changes, found, future)
-        future.close()
-        self._directories.swap(log, self._now_ms())
-        partition.dirty[partition] = None
-        logger.info("%s lies in %s now", partition, log.parent)
-        self._on_moved(partition)
+        if _next_slice(log, future) is not None and not at_once:
+            return False
+        content, pause = log.lend(), Pause(partition)
+        done = self._begin(path, partial(self._swap, log, content, future))
+        done.add_done_callback(partial(self._swapped, partition, pause))
+        await asyncio.shield(done)
         return True
 
+    def _swap(self, log: PartitionLog, content: LogContent, future: PartitionLog) -> str:
+        """By a thread, which has the log: what is left is copied, and the copy gets its place."""
+        end_offset = content.end_offset
+        while (offset := future.log_end_offset) < end_offset:
+            found = content.segments.read(offset, SLICE_BYTES, end_offset, end_offset, True)
+            future.append_as_follower(memoryview(log.bytes_of(found)))
+        future.close()
+        return self._directories.swap(log)
+
+    def _swapped(self, partition: IsrPartition, pause: Pause, done: asyncio.Future[str]) -> None:
+        """The log goes on, at its new place, or where that failed, at its old one."""
+        log, error = partition.log, done.exception()
+        waiting = log.take_back(is_whole=error is not None)
+        if error is None:
+            self._directories.swapped(log, done.result(), self._now_ms())
+            logger.info("%s lies in %s now", partition, log.parent)
+            if self._table.get(partition.topic, partition.index) is partition:
+                partition.dirty[partition] = None
+                self._on_moved(partition)
+        for go_on in waiting:
+            go_on()
+        pause.end()
+
     async def _in_thread(self, path: str, work: Callable[[], T]) -> T:
+        return await asyncio.shield(self._begin(path, work))
+
+    def _begin(self, path: str, work: Callable[[], T]) -> asyncio.Future[T]:
         """A thread of the directory to which the replica goes."""
-        done = asyncio.get_running_loop().run_in_executor(self._directories.roots[path].threads, work)
-        self._work = done
-        return await asyncio.shield(done)
+        done = self._work = asyncio.get_running_loop().run_in_executor(self._directories.roots[path].threads, work)
+        return done
+
+
+class Pause:
+    """Keeps what producers send to a replica that changes its place; it `HoldsBack`, unless a hand-over does."""
+
+    def __init__(self, partition: IsrPartition) -> None:
+        self._partition = partition
+        self._held: dict[Held, None] = {}
+        self._bytes = 0
+        if partition.hand_over is None:
+            partition.hand_over = self
+
+    @property
+    def takes(self) -> bool:
+        return self._bytes < MOST_HELD_BYTES
+
+    def hold(self, held: Held) -> None:
+        self._held[held] = None
+        self._bytes += held.size
+
+    def forget(self, held: Held) -> None:
+        if held in self._held:
+            del self._held[held]
+            self._bytes -= held.size
+
+    def end(self) -> None:
+        if self._partition.hand_over is self:
+            self._partition.hand_over = None
+        held, self._held = self._held, {}
+        for one in held:
+            one.append()
+
+
+async def _back(log: PartitionLog) -> None:
+    """Wait until no thread has the log."""
+    back = asyncio.Event()
+    while log.when_back(back.set):
+        await back.wait()
+        back.clear()
 
 
 def _cut(log: PartitionLog, future: PartitionLog) -> Callable[[], object] | None:

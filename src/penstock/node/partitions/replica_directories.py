@@ -43,8 +43,7 @@ class ReplicaDirectories:
         self._tasks = Tasks()
 
     def start(self) -> None:
-        self._changed.set()
-        self._tasks.start(self._tell(), "directories of replicas")
+        self._tasks.keep(self._tell, "directories of replicas")
 
     def wake(self) -> None:
         self._changed.set()
@@ -54,7 +53,6 @@ class ReplicaDirectories:
 
     async def _tell(self) -> None:
         while True:
-            await self._changed.wait()
             self._changed.clear()
             self._told = {replica: told for replica, told in self._told.items() if replica in self._misplaced}
             while untold := self._untold():
@@ -64,6 +62,7 @@ class ReplicaDirectories:
                 else:
                     logger.info("the controller could not be told where %d replicas lie: %s", len(untold), code.name)
                     await asyncio.sleep(RETRY_S)
+            await self._changed.wait()
 
     def _untold(self) -> dict[Replica, UUID]:
         untold = (item for item in self._misplaced.items() if self._told.get(item[0]) != item[1])

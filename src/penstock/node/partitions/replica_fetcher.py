@@ -37,9 +37,11 @@ from penstock.client.errors import (
 )
 from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
+from penstock.log.directories.directory import LogDirectories
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.environment.tasks import Tasks
+from penstock.node.partitions.cuts import Cuts
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.leader_offsets import EARLIEST, LATEST, leader_offset
 from penstock.node.partitions.partition import Partition
@@ -57,7 +59,6 @@ from penstock.protocol.requests.following import (
 )
 from penstock.protocol.value import Value
 from penstock.replication.fetch_session import FollowerSession
-from penstock.replication.truncation import truncation_offset
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class Follower(Value, kw_only=True):
     lease: BrokerLease
     config: BrokerConfig
     settings: ClientSettings
+    disks: LogDirectories
     address_of: Callable[[int], Address | None]
 
     def request(self) -> FollowerRequest:
@@ -132,8 +134,9 @@ class ReplicaFetcher:
         """Partitions that ask for what is not there, and the leader epochs in which they did."""
         self._wanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._cuts = Cuts(follower.disks, self._could_not_be_cut)
         self._tasks = Tasks()
-        self._tasks.start(self._run(), f"follow broker {leader_id}")
+        self._tasks.keep(self._run, f"follow broker {leader_id}")
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -158,11 +161,15 @@ class ReplicaFetcher:
             self._rest_no_longer(key)
         await self._tasks.stop()
         await self._link.close()
+        await self._cuts.settle()
 
     # -- what is wanted -----------------------------------------------------------------------------------------------
 
     def _want(self, key: Key, partition: IsrPartition) -> None:
         """Fetch on from where the log ends, or rest if that cannot be read now, or must not be."""
+        if partition.log.when_back(partial(self._is_back, key, partition)):
+            self._session.forget(key)  # where it ends is not known before that is over
+            return
         try:
             if partition.follower_quota is not None or partition.log.health.is_full:
                 wait_ms = self._held_back_ms(partition)
@@ -186,10 +193,19 @@ class ReplicaFetcher:
             return self._follower.config.replica_fetch_backoff_ms
         return 0 if quota is None else quota.wait_ms(self._follower.settings.now_ms())
 
+    def _is_back(self, key: Key, partition: IsrPartition) -> None:
+        if self._partitions.get(key) is partition and key not in self._resting:
+            self._want(key, partition)
+
     @staticmethod
     def _position(partition: IsrPartition) -> Position:
         log = partition.log
         return Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.leader_epochs.latest)
+
+    def _could_not_be_cut(self, partition: IsrPartition) -> None:
+        key = (partition.topic_id.bytes, partition.index)
+        if self._partitions.get(key) is partition:
+            self._rest(key)
 
     def _rest(self, key: Key, at_most_ms: int | None = None) -> None:
         """Leave a partition alone for a while: `replica.fetch.backoff.ms`, or less."""
@@ -359,12 +375,12 @@ class ReplicaFetcher:
             return
         if self._passing:
             self._passing.pop(key, None)
-        if asked.fetch_offset != partition.log.log_end_offset:
+        if partition.log.is_lent or asked.fetch_offset != partition.log.log_end_offset:
             self._want(key, partition)
             return
         try:
             if data.diverging is not None:
-                self._cut(partition, *data.diverging)
+                self._cuts.where_it_parts(partition, *data.diverging)
             else:
                 records = data.records
                 if records and partition.follower_quota is not None:
@@ -384,37 +400,19 @@ class ReplicaFetcher:
         level = logging.DEBUG if error_code in PASSING else logging.WARNING
         logger.log(level, "%s: broker %d says %s", partition, self.leader_id, ErrorCode(error_code).name)
 
-    def _cut(self, partition: IsrPartition, leader_epoch: int, leader_end_offset: int) -> None:
-        """Both logs part somewhere behind what they share: what lies behind that in ours is not committed."""
-        log = partition.log
-        offset = truncation_offset(
-            leader_epoch,
-            leader_end_offset,
-            own_end_for=log.end_offset_for_epoch,
-            log_end_offset=log.log_end_offset,
-            high_watermark=partition.high_watermark,
-        )
-        logger.info("%s: cut from %d to %d, where it parts from its leader", partition, log.log_end_offset, offset)
-        partition.cut_to(offset)
-
     async def _find_its_end(self, key: Key, partition: IsrPartition, connection: Connection) -> None:
         """Our log ends where the leader's has not begun, or behind where the leader's ends."""
-        log = partition.log
+        log, node_id = partition.log, self._follower.node_id
         try:
-            end_offset = await leader_offset(connection, self._follower.node_id, partition, LATEST)
-            if end_offset < log.log_end_offset:
-                logger.warning(
-                    "%s: cut from %d to %d, the end of a leader that was elected uncleanly",
-                    partition,
-                    log.log_end_offset,
-                    end_offset,
-                )
-                partition.cut_to(end_offset)
-            else:
-                start_offset = await leader_offset(connection, self._follower.node_id, partition, EARLIEST)
-                if start_offset > log.log_end_offset:
-                    logger.info("%s: begins anew at %d, where its leader's log begins", partition, start_offset)
-                    partition.begin_at(start_offset)
+            end_offset = await leader_offset(connection, node_id, partition, LATEST)
+            is_cut = end_offset < log.log_end_offset
+            start_offset = 0 if is_cut else await leader_offset(connection, node_id, partition, EARLIEST)
+            if self._partitions.get(key) is not partition:
+                return
+            if is_cut:
+                self._cuts.to_the_leaders_end(partition, end_offset)
+            elif start_offset > log.log_end_offset:
+                self._cuts.anew(partition, start_offset)
         except KafkaError as error:
             logger.warning("%s: cannot go on from its end: %s", partition, error)
             if self._partitions.get(key) is partition:

@@ -26,12 +26,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
 from penstock.log.config import LogConfig
-from penstock.log.directories.description import DirectoryDescription
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import (
@@ -65,8 +65,7 @@ OBEYED_AT_ONCE = 4
 """Partitions that change before the event loop gets to do something else: a directory and its files are half a ms."""
 DROPPED_AT_ONCE = 100
 """Partitions of removed topics that go at once."""
-FOUND_AT_ONCE = 1_000
-"""Logs whose partitions are looked up likewise."""
+FOUND_AT_ONCE = 1_000  # logs whose partitions are looked up likewise
 
 
 class LocalReplicas:
@@ -150,10 +149,8 @@ class LocalReplicas:
                 self.offline.pop((topic_id, index), None)
 
     def holds(self, topic: TopicImage, index: int) -> bool:
-        return (
-            self._table.get(topic.topic_id, index) is not None
-            or self._table.get_untouched(topic.topic_id, index) is not None
-        )
+        key = topic.topic_id, index
+        return self._table.get(*key) is not None or self._table.get_untouched(*key) is not None
 
     def config_of(self, topic: str) -> LogConfig:
         return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic)).log
@@ -220,9 +217,6 @@ class LocalReplicas:
         for name in self._image.topics:
             self._configure(name)
 
-    def describe_directories(self) -> list[DirectoryDescription]:
-        return self._directories.describe()
-
     def on_directory_failed(self, path: str) -> None:
         """A log directory is offline from now on: what lies in it is not held any more."""
         failed = [partition for partition in self._table if partition.log.parent == path]
@@ -273,10 +267,14 @@ class LocalReplicas:
 
     def _put_off(self, topic: str, index: int, topic_id: UUID, error: KafkaError) -> None:
         self._late[topic_id, index] = None
-        logger.error("%s-%s: %s", topic, index, error.message)
+        log = self._directories.logs.get((topic, index))
+        if log is not None and log.is_lent:  # after all others that wait: it may be on its way out
+            log.when_back(partial(asyncio.get_running_loop().call_soon, self.obey_late))
+        else:
+            logger.error("%s-%s: %s", topic, index, error.message)
 
     def obey_late(self) -> None:
-        """There is room again: nobody asks for a replica that follows."""
+        """There is room again, or a disk has done what a log waited for: nobody asks for a replica that follows."""
         self._todo.extend(self._late)
         self._late.clear()
         self._todo.work()
@@ -430,6 +428,8 @@ class LocalReplicas:
             self._delete(log, topic_id)
 
     def _delete(self, log: PartitionLog, topic_id: UUID) -> None:
+        if log.when_back(lambda: self._delete(log, topic_id)):
+            return
         try:
             if self._directories.claim(log, topic_id):
                 self._directories.delete(log, self._now_ms())

@@ -101,10 +101,10 @@ class Upkeep:
         self._changed.set()
 
     def start(self) -> None:
-        times, start = self._intervals, self._tasks.start
-        start(self._look_after_logs(), "look after logs")
-        start(self._repeat(times.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks), "high watermarks")
-        start(self._repeat(times.recovery_point_checkpoint_ms, self._checkpoint_logs), "recovery points")
+        times, keep, repeat = self._intervals, self._tasks.keep, self._repeat
+        keep(self._look_after_logs, "look after logs")
+        keep(partial(repeat, times.high_watermark_checkpoint_ms, self.checkpoint_high_watermarks), "high watermarks")
+        keep(partial(repeat, times.recovery_point_checkpoint_ms, self._checkpoint_logs), "recovery points")
 
     async def stop(self) -> None:
         """The caller closes the logs."""
@@ -149,6 +149,8 @@ class Upkeep:
     async def _maintain(self, watched: _Watched, now_ms: int) -> None:
         partition = watched.partition
         log = partition.log
+        if log.when_back(partial(self._look_again, partition)):
+            return
         if not log.is_loaded and now_ms < watched.check_ms:
             self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
             return
@@ -162,10 +164,16 @@ class Upkeep:
                     self.kept_until_consumed(partition)
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
+        except Exception:  # it has its next turn all the same
+            logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
             wait_ms = self._intervals.retention_check_ms if retired < SEGMENTS_AT_ONCE else 0
             deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + wait_ms)
             self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
+
+    def _look_again(self, partition: Partition) -> None:
+        if id(partition) in self._watched:
+            self.watch(partition, due_ms=self._now_ms())
 
     async def _look_after_logs(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Later, Partition
 from penstock.node.serving.slices import Slices
 from penstock.node.sharing.shared import Aborts, Found, Shared
@@ -45,6 +46,7 @@ class OrderedShared(Shared):
         super().__init__(key, partition, settings, expire)
         self.machine = self._machine = OrderedPartition(settings)
         self._slices = slices
+        self._tasks = Tasks()
         self._reading: asyncio.Task[None] | None = None
 
     def close(self) -> None:
@@ -69,7 +71,7 @@ class OrderedShared(Shared):
         elif found.length:
             data, aborts = self.partition.log.bytes_of(found), self._aborts(Found(begin, found))
             work = partial(keys_of, data, begin, aborts)
-            self._reading = asyncio.get_running_loop().create_task(self._read(work), name=f"keys of {self.key.text}")
+            self._reading = self._tasks.start(self._read(work), f"keys of {self.key.text}")
 
     async def _read(self, work: Callable[[], list[Keyed]]) -> None:
         try:

@@ -25,6 +25,7 @@ from uuid import UUID
 
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.coordinators.errands import Errands
+from penstock.node.environment.tasks import Tasks
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
@@ -100,6 +101,7 @@ class Persister:
         self._queues: dict[ShareKey, _Queue] = {}
         self._due: dict[int, list[_Queue]] = {}
         """By coordinator, what goes with the next request; NOBODY, where it is still to be found."""
+        self._tasks = Tasks()
         self._senders: dict[int, asyncio.Task[None]] = {}
         self._has_stopped = False
         self._reading = asyncio.Semaphore(MOST_TOGETHER)
@@ -177,8 +179,7 @@ class Persister:
         coordinator = self._known(queue.key)
         self._due.setdefault(coordinator, []).append(queue)
         if coordinator not in self._senders:
-            sender = asyncio.get_running_loop().create_task(self._send(coordinator), name="write share group states")
-            self._senders[coordinator] = sender
+            self._senders[coordinator] = self._tasks.start(self._send(coordinator), "write share group states")
 
     async def _send(self, coordinator: int) -> None:
         """Have all written that is due, until nothing is."""

@@ -117,7 +117,7 @@ class GroupKeeper:
         self.on_new_image()
         self._follow()
         await self._changes.settle(START_S)
-        self._tasks.start(self._work(), "storage groups")
+        self._tasks.keep(self._work, "storage groups")
 
     async def resign(self, *, hand_over: bool) -> None:
         """Lead none any more: others shall, before this node stops. What cannot be handed over is resigned, and where

@@ -92,6 +92,7 @@ class Decider:
         self._coordinators = TransactionCoordinators(cluster)
         self._topic: DecisionsTopic | None = None
         self._identity: ProducerIdentity | None = None
+        self._prepared: Collection[TransactionName] = ()
         self._last: Decision | None = None
         """What nobody has decided behind since, when this process has come to `Fence`."""
 
@@ -99,6 +100,7 @@ class Decider:
         """Once for each batch of the query: commits what is decided. PipelineError where the batch has to run again, or
         cannot be carried out any more.
         """
+        self._prepared = prepared
         steps, answer = deciding(batch, prepared), None
         try:
             while True:
@@ -139,7 +141,7 @@ class Decider:
         if isinstance(step, End):
             return self._end(step.transaction, commits=step.commits)
         if isinstance(step, ListOpen):
-            return self._coordinators.open_ones(ids_of(self._query))
+            return self._coordinators.open_ones(ids_of(self._query), self._prepared)
         assert self._topic is not None, "the first step is Fence"
         if isinstance(step, Look):
             last, self._last = self._last, None

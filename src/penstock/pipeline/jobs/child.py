@@ -24,7 +24,7 @@ LAST_LINES_S: Final = 1.0
 
 
 class Listener(Protocol):
-    """Called in threads of their own."""
+    """What a process says. Called in threads of their own."""
 
     def event(self, said: dict[str, Any]) -> None:
         """A line of JSON."""
@@ -33,9 +33,25 @@ class Listener(Protocol):
         """Any other line."""
 
 
+def take_line(line: str, listener: Listener) -> int | None:
+    """Of what a command prints; returns the code with which it has ended, where the line tells that."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict):
+        listener.line(line)
+    elif "exit" in event:
+        return int(event["exit"])
+    else:
+        listener.event(event)
+    return None
+
+
 class GuardedProcess:
     """`owned_until_s` says until when the process may run, by time.monotonic(). It has the worker's environment, and
-    `environment` on top. Its temporary files are in a folder of its own (`TMPDIR`), which goes with it.
+    `environment` on top. Its temporary files are in a folder of its own (`TMPDIR`), which goes with it. The descriptor
+    `channel` is the command's as well, by the number that `guardian.CHANNEL` says.
     """
 
     def __init__(
@@ -45,19 +61,22 @@ class GuardedProcess:
         owned_until_s: Callable[[], float],
         listener: Listener,
         environment: Mapping[str, str] | None = None,
+        channel: int | None = None,
     ) -> None:
         self.exit_code: int | None = None
         self._owned_until_s = owned_until_s
         self._listener = listener
         self._told_until_s = 0.0
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-job-"))
+        variables = {**os.environ, **(environment or {}), guardian.FOLDER: str(self.folder)}
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(guardian.__file__)), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, **(environment or {}), guardian.FOLDER: str(self.folder)},
+            pass_fds=() if channel is None else (channel,),
+            env=variables | ({} if channel is None else {guardian.CHANNEL: str(channel)}),
             text=True,
             bufsize=1,
         )
@@ -96,7 +115,7 @@ class GuardedProcess:
                 await asyncio.sleep(LOOK_EVERY_S)
                 self.renew()
         finally:
-            self._kill()
+            self.kill()
         await self.last_words()
 
     async def last_words(self) -> None:
@@ -105,7 +124,8 @@ class GuardedProcess:
         while any(reader.is_alive() for reader in self._readers) and time.monotonic() < deadline_s:
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """All of it has ended when this returns."""
         with suppress(ProcessLookupError, PermissionError):  # all of it has ended; macOS says it in the other way
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -130,13 +150,5 @@ class GuardedProcess:
                 take(line.rstrip("\n"))
 
     def _take(self, line: str) -> None:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            event = None
-        if not isinstance(event, dict):
-            self._listener.line(line)
-        elif "exit" in event:
-            self.exit_code = event["exit"]
-        else:
-            self._listener.event(event)
+        code = take_line(line, self._listener)
+        self.exit_code = self.exit_code if code is None else code

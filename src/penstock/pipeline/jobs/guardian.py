@@ -28,6 +28,8 @@ READ_BYTES = 1 << 16
 GONE_WITHIN_S = 10.0
 FOLDER = "PENSTOCK_JOB_FILES"
 """The variable that names the folder: a worker that began before it was there says none."""
+CHANNEL = "PENSTOCK_JOB_CHANNEL"
+"""The variable with the number of a descriptor that the command gets as well: its worker has more to say to it."""
 
 
 def main(command: Sequence[str]) -> None:
@@ -86,7 +88,10 @@ def guard(command: Sequence[str]) -> None:
     with tempfile.TemporaryFile() as given:
         given.write(first.get("input", "").encode())
         given.seek(0)
-        child = subprocess.Popen(command, stdin=given)
+        channel = [int(number) for number in [os.environ.get(CHANNEL)] if number]
+        child = subprocess.Popen(command, stdin=given, pass_fds=channel)
+    for descriptor in channel:  # its end is to be seen when the command has ended
+        os.close(descriptor)
     for message in messages:
         until = float(message.get("until", until))
         if time.monotonic() >= until:

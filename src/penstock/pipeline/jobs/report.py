@@ -22,7 +22,7 @@ NOTHING_YET: Final[Mapping[str, Any]] = {
 }
 """Of a query."""
 COUNTED: Final = ("input_rows", "output_rows", "late_rows")
-COUNTED_BY_NAME: Final = ("broken", "read")
+COUNTED_BY_NAME: Final = ("broken", "read", "read_bytes")
 
 
 class JobReport:
@@ -132,6 +132,8 @@ def figures_of(query: Mapping[str, Any], of: Mapping[str, str]) -> Iterator[Metr
         yield Metric("pipeline_broken_rows_total", rows, {**of, "rule": rule})
     for topic, offsets in query.get("read", {}).items():
         yield Metric("pipeline_read_offsets_total", offsets, {**of, "topic": topic})
+    for source, count in query.get("read_bytes", {}).items():
+        yield Metric("pipeline_read_bytes_total", count, {**of, "source": source})
     for phase, took_ms in (last.get("phases_ms") or {}).items():
         yield Metric("pipeline_last_batch_phase_seconds", took_ms / 1000, {**of, "phase": phase})
     for partition, lag in (last.get("lags") or {}).items():

@@ -3,6 +3,10 @@
 One statement compares and writes, so that it counts neither in which order changes come, nor how often, nor from how
 many tasks at a time. A row that is deleted stays, marked, so that what was before it cannot bring it back; or it is
 removed, which is right where the changes of a key come in their order.
+
+Where each row is a version, a transaction adds those that are not there, and the next one says where versions of these
+keys end: where the next one that is there begins. Ends only become earlier. So of two tasks with versions of the same
+key, the one whose second transaction is later knows both, and it needs no lock; one that dies between is run again.
 """
 
 import json
@@ -26,11 +30,15 @@ from sqlalchemy import (
     Numeric,
     Table,
     Text,
+    Update,
     bindparam,
     create_engine,
     delete,
+    func,
     inspect,
     or_,
+    select,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
@@ -38,7 +46,7 @@ from sqlalchemy.types import TypeEngine
 
 from penstock.pipeline.datasource.writer import WRITTEN, in_chunks
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spec.changes import DELETED, TableTarget
+from penstock.pipeline.spec.changes import DELETED, END_AT, TableTarget
 
 DIALECTS: Final[Mapping[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 IN_BYTE_ORDER: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
@@ -60,6 +68,7 @@ Row = dict[str, Any]
 def ready(target: TableTarget, columns: Mapping[str, str], *, may_create: bool) -> None:
     """The table has these columns (with Spark's types), or is made with them; PipelineError."""
     wanted = {name: kind for name, kind in columns.items() if name != DELETED or not target.removes}
+    wanted |= {END_AT: columns[target.sequence]} if target.keeps_history else {}
     with _connected(target) as engine:
         if may_create and not inspect(engine).has_table(*_named(target)):
             _made(target, wanted).create(engine)
@@ -81,17 +90,23 @@ def storing(target: TableTarget) -> Callable[[Iterator[pa.RecordBatch]], Iterato
             for chunk in in_chunks(batches):
                 table = _table(target, engine) if table is None else table
                 with engine.begin() as connection:
-                    _store(connection, table, target, newest(target, chunk.to_pylist()))
+                    rows = newest(target, chunk.to_pylist())
+                    _store(connection, table, target, rows)
+                if target.keeps_history:
+                    with engine.begin() as connection:
+                        _end(connection, table, target, rows)
                 yield pa.RecordBatch.from_arrays([pa.nulls(chunk.num_rows, pa.bool_())], [WRITTEN])
 
     return store
 
 
 def newest(target: TableTarget, rows: Sequence[Row]) -> list[Row]:
-    """Of each key the one with the largest sequence, in the order of keys: so tasks cannot wait for each other."""
+    """Of each key the one with the largest sequence (of versions each once), in the order of keys: so tasks cannot wait
+    for each other.
+    """
     found: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        key = tuple(row[name] for name in target.keys)
+        key = tuple(row[name] for name in target.identity)
         if key not in found or found[key][target.sequence] < row[target.sequence]:
             found[key] = row
     return [found[key] for key in sorted(found)]
@@ -102,6 +117,8 @@ def upsert(table: Table, target: TableTarget, columns: Sequence[str], dialect: s
     if dialect not in DIALECTS:
         raise PipelineError(f"Sink {target.name}: {dialect} is none of {', '.join(DIALECTS)}.")
     made = DIALECTS[dialect](table)
+    if target.keeps_history:
+        return made.on_conflict_do_nothing(index_elements=target.identity)
     known = table.c[target.sequence]
     others = {name: made.excluded[name] for name in columns if name not in target.keys}
     is_newer = or_(known.is_(None), known < made.excluded[target.sequence])
@@ -114,6 +131,23 @@ def removal(table: Table, target: TableTarget) -> Delete:
     until: Any = bindparam(f"{PARAMETER}{target.sequence}")
     is_key = [table.c[name] == bindparam(f"{PARAMETER}{name}") for name in target.keys]
     return delete(table).where(*is_key, or_(known.is_(None), known <= until))
+
+
+def ending(table: Table, target: TableTarget) -> Update:
+    """Of versions by `PARAMETER` before the names of keys: each ends where the next one begins."""
+    later, begin, end = table.alias(), table.c[target.sequence], table.c[END_AT]
+    are_of_key = [later.c[name] == table.c[name] for name in target.keys]
+    next_begin = select(func.min(later.c[target.sequence])).where(*are_of_key, later.c[target.sequence] > begin)
+    ends = next_begin.correlate(table).scalar_subquery()
+    is_key = [table.c[name] == bindparam(f"{PARAMETER}{name}") for name in target.keys]
+    return update(table).where(*is_key, ends.is_not(None), or_(end.is_(None), end > ends)).values({END_AT: ends})
+
+
+def _end(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
+    keys = dict.fromkeys(tuple(row[name] for name in target.keys) for row in rows)
+    names = [f"{PARAMETER}{name}" for name in target.keys]
+    if keys:
+        connection.execute(ending(table, target), [dict(zip(names, key, strict=True)) for key in keys])
 
 
 def _store(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
@@ -163,7 +197,7 @@ def _table(target: TableTarget, engine: Engine) -> Table:
 
 def _made(target: TableTarget, columns: Mapping[str, str]) -> Table:
     name, schema = _named(target)
-    made = (Column(one, _type(one, kind, target), primary_key=one in target.keys) for one, kind in columns.items())
+    made = (Column(one, _type(one, kind, target), primary_key=one in target.identity) for one, kind in columns.items())
     return Table(name, MetaData(), *made, schema=schema)
 
 
@@ -171,4 +205,4 @@ def _type(column: str, kind: str, target: TableTarget) -> TypeEngine[Any]:
     if kind.startswith("decimal"):
         precision, scale = kind.removeprefix("decimal(").rstrip(")").split(",")
         return Numeric(int(precision), int(scale))
-    return TYPES.get(kind, IN_BYTE_ORDER if column == target.sequence else Text())
+    return TYPES.get(kind, IN_BYTE_ORDER if column in (target.sequence, END_AT) else Text())

@@ -1,5 +1,6 @@
 """From a pipeline's declaration to Spark's frames and writers."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from penstock.pipeline.jvm import names_of_reads
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.keyed_sinks import keyed_rows, stored_rows
 from penstock.pipeline.running.lake_sinks import batch_function
+from penstock.pipeline.running.read_bytes import with_bytes_counted
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
 from penstock.pipeline.running.topic_sinks import written_once, written_rows
@@ -42,6 +44,8 @@ NOTHING = "noop"
 """Spark's sink for queries whose tasks have done all there is to do."""
 SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 BATCH_IN_REAL_TIME = "5 minutes"
+WHO_ASKS = ("bootstrap.", "security.", "sasl.", "ssl.")
+"""What options begin with that say which cluster is asked, and as whom."""
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 """Columns that are not part of the value made of all other columns; `timestamp` may be one of the user's own."""
@@ -49,14 +53,26 @@ WRITTEN_BESIDE_VALUE = ("key", "topic", "partition", "headers")
 
 def stream_of(session: SparkSession, shared_fetches: str | None = None, *, has_names: bool = True) -> Raw:
     """Within `named_sources`, unless the sources are to have no names."""
-    shared = {} if shared_fetches is None else {"sharedFetches": shared_fetches}
 
     def read(name: str, source: SourceSpec) -> DataFrame:
-        options = {**shared, **with_default_isolation(source.options)} if source.format == PENSTOCK else source.options
+        options = dict(source.options)
+        if source.format == PENSTOCK:
+            shared = {} if shared_fetches is None else {"sharedFetches": fetched_by(options, shared_fetches)}
+            options = {**shared, **with_default_isolation(options)}
         reader = session.readStream.format(source.format)
-        return (reader.name(name) if has_names else reader).options(**options).load()
+        frame = (reader.name(name) if has_names else reader).options(**options).load()
+        return with_bytes_counted(frame, name) if source.format == PENSTOCK else frame
 
     return read
+
+
+def fetched_by(options: Mapping[str, str], directory: str) -> str:
+    """Where in a directory lies what is fetched with these options of a client: who may not read a topic does not find
+    there what others have fetched of it.
+    """
+    known = {key.lower().removeprefix("kafka."): value for key, value in options.items()}
+    who = sorted(item for item in known.items() if item[0].startswith(WHO_ASKS))
+    return f"{directory}/{hashlib.sha256(repr(who).encode()).hexdigest()[:12]}"
 
 
 @contextmanager

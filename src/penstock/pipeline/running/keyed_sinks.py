@@ -9,9 +9,10 @@ from pyspark.sql import functions as sf
 
 from penstock.pipeline.datasource.writer import WRITTEN
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.running.lake_merges import versions
 from penstock.pipeline.running.rules import failure
 from penstock.pipeline.running.views import planned
-from penstock.pipeline.spec.changes import DELETED, OP, SOURCE_TS, TableTarget
+from penstock.pipeline.spec.changes import DELETED, OP, SOURCE_TS, START_AT, TableTarget
 from penstock.pipeline.spec.pipeline import SQL, ChangesSpec, SinkSpec
 
 
@@ -38,7 +39,7 @@ def stored_rows(frame: DataFrame, sink: SinkSpec) -> DataFrame:
     target = _target(sink)
     from penstock.pipeline.running.database_tables import storing
 
-    return frame.mapInArrow(storing(target), f"{WRITTEN} BOOLEAN")
+    return _rows(frame, sink).mapInArrow(storing(target), f"{WRITTEN} BOOLEAN")
 
 
 def check_table(sink: SinkSpec, frame: DataFrame) -> None:
@@ -46,8 +47,13 @@ def check_table(sink: SinkSpec, frame: DataFrame) -> None:
     target = _target(sink)
     from penstock.pipeline.running.database_tables import ready
 
-    columns = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    columns = {field.name: field.dataType.simpleString() for field in _rows(frame, sink).schema.fields}
     ready(target, columns, may_create=(sink.option("auto.create") or "").lower() == "true")
+
+
+def _rows(frame: DataFrame, sink: SinkSpec) -> DataFrame:
+    assert sink.changes is not None
+    return versions(frame, sink.changes) if sink.changes.keeps_history else frame
 
 
 def _target(sink: SinkSpec) -> TableTarget:
@@ -56,4 +62,6 @@ def _target(sink: SinkSpec) -> TableTarget:
         raise PipelineError(f"Sink {sink.name}: format: {SQL} needs SQLAlchemy; install it with: {how}")
     assert sink.changes is not None
     url, table = sink.option("connection.url") or "", sink.option("table") or ""
-    return TableTarget(sink.name, url, table, sink.changes.keys, sink.changes.sequence_by, sink.changes.removes)
+    keeps_history = sink.changes.keeps_history
+    sequence = START_AT if keeps_history else sink.changes.sequence_by
+    return TableTarget(sink.name, url, table, sink.changes.keys, sequence, sink.changes.removes, keeps_history)

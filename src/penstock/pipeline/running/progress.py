@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
 
 from penstock.pipeline.datasource.offset_ranges import lag
 from penstock.pipeline.datasource.stream_position import FROM, from_json
+from penstock.pipeline.running.read_bytes import bytes_read
 from penstock.pipeline.running.rules import COUNTS
 from penstock.protocol.value import Value, fresh
 
@@ -54,6 +55,8 @@ class BatchProgress(Value):
     """How many rows broke each rule of the sink."""
     read: Mapping[str, int] = fresh(dict)
     """How many offsets of each topic are in it."""
+    read_bytes: Mapping[str, int] = fresh(dict)
+    """Of keys and values, by the names of sources."""
     phases_ms: Mapping[str, int] = fresh(dict)
     """How long its parts took, as Spark names them."""
     watermark_ms: int | None = None
@@ -126,6 +129,7 @@ def _batch(progress: StreamingQueryProgress) -> BatchProgress:
         output_rows=None if progress.sink.numOutputRows < 0 else progress.sink.numOutputRows,
         broken=_broken(progress),
         read=_read(progress.sources),
+        read_bytes=bytes_read(progress.observedMetrics),
         phases_ms=dict(progress.durationMs),
         watermark_ms=_watermark_ms(progress),
         state=_state(progress),

@@ -5,9 +5,10 @@ Each sink is a streaming query of its own, all in one session. On one machine th
 
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -17,7 +18,7 @@ from penstock.pipeline.errors import PipelineError, message_in
 from penstock.pipeline.jvm import TextFiles, active_session, file_lister, is_here
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
-from penstock.pipeline.running.frames import check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
+from penstock.pipeline.running.frames import Raw, check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
 from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
@@ -30,9 +31,29 @@ from penstock.pipeline.spec.user_code import described, first_line
 from penstock.protocol.value import Value
 
 LOOK_EVERY_S = 0.2
+TURN_WITHIN_S = 20.0
 OnProgress = Callable[[BatchProgress], None]
 OnFailure = Callable[[str, str], None]
 """Gets a query, and why it failed."""
+
+
+class BesideOthers(Value):
+    """What a pipeline shares with others of its process: a directory in which they find what one of them has fetched,
+    and how many may be planned at a time, as Spark starts processes for each.
+    """
+
+    fetches: str
+    turns: threading.Semaphore
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """It comes after a while in any case: others may wait for a cluster that does not answer."""
+        has_turn = self.turns.acquire(timeout=TURN_WITHIN_S)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self.turns.release()
 
 
 class PipelineResult(Value):
@@ -51,6 +72,7 @@ def run_pipeline(
     log_file: Path | None = None,
     stop: threading.Event | None = None,
     deployed_ms: int = NEVER_MS,
+    beside: BesideOthers | None = None,
 ) -> PipelineResult:
     """Run until all queries end by themselves (trigger available-now or once), `stop` is set or Ctrl-C comes.
 
@@ -58,6 +80,8 @@ def run_pipeline(
     Where `stop` is set the batches under way end first; an exception, such as that of Ctrl-C, interrupts them.
 
     With `on_failure` a query that fails is begun again, as long as another one is active; else all end with it.
+    `beside` is what it shares with other pipelines in this process, if there are any.
+
     Without a `session` one is made for `master`. PipelineError says in a sentence what is wrong; its cause is Spark's
     own exception.
     """
@@ -75,15 +99,12 @@ def run_pipeline(
             spec = with_pinned_schemas(spec, TextFiles(session), deployed_ms)
             stack.enter_context(closing(feed.added_to(session)))
             has_names = sources_have_names(session, spec)
-            with _shared_fetches(session, spec) as shared, named_sources(session, has_names=has_names):
+            with _shared_fetches(session, spec, beside) as shared, named_sources(session, has_names=has_names):
                 streams = stream_of(session, shared, has_names=has_names)
-                for sink, frame in frames_of_sinks(session, spec, streams, registers=True):
-                    check_reads(frame)
-                    if is_here(session):  # elsewhere the first rows tell
-                        check_target(sink, frame)
-                    writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
-                    queries.append(SinkQuery(session, spec.query_name(sink), writer))
-                    queries[-1].begin()
+                with nullcontext() if beside is None else beside.turn():
+                    _begin(session, spec, streams, checkpoints, queries)
+                    if beside is not None:
+                        _until_sources_are_there(queries, stop)
                 run = _Run(spec, queries, feed, on_progress, on_failure)
                 while run.is_active() and not stop.is_set():
                     run.report()
@@ -102,11 +123,32 @@ def run_pipeline(
                 query.query.stop()
 
 
+def _begin(
+    session: SparkSession, spec: PipelineSpec, streams: Raw, checkpoints: Mapping[str, str], queries: list[SinkQuery]
+) -> None:
+    for sink, frame in frames_of_sinks(session, spec, streams, registers=True):
+        check_reads(frame)
+        if is_here(session):  # elsewhere the first rows tell
+            check_target(sink, frame)
+        writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
+        queries.append(SinkQuery(session, spec.query_name(sink), writer))
+        queries[-1].begin()
+
+
+def _until_sources_are_there(queries: list[SinkQuery], stop: threading.Event) -> None:
+    """Each query starts processes for them, in a thread of its own."""
+    deadline_s = time.monotonic() + TURN_WITHIN_S
+    while any(query.is_initializing for query in queries) and time.monotonic() < deadline_s:
+        if stop.wait(LOOK_EVERY_S):
+            return
+
+
 @contextmanager
-def _shared_fetches(session: SparkSession, spec: PipelineSpec) -> Iterator[str | None]:
+def _shared_fetches(session: SparkSession, spec: PipelineSpec, beside: BesideOthers | None) -> Iterator[str | None]:
     """A directory for what several sinks fetch, where all of Spark is on this machine."""
-    if len(spec.running) < 2 or not (session.conf.get("spark.master", "") or "").startswith("local"):
-        yield None
+    is_here = (session.conf.get("spark.master", "") or "").startswith("local")
+    if beside is not None or len(spec.running) < 2 or not is_here:
+        yield None if beside is None else beside.fetches
         return
     with tempfile.TemporaryDirectory(
         prefix="penstock-fetches-", dir=session.conf.get("spark.local.dir", None), ignore_cleanup_errors=True

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.pipeline.jvm import pool_of_its_own
+from penstock.pipeline.jvm import pool_of
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
@@ -30,13 +30,18 @@ class SinkQuery:
         self._begin_at_s = 0.0
 
     def begin(self) -> None:
-        with pool_of_its_own(self._session, self.name):
+        with pool_of(self._session, self.name):
             self.query = self._writer.start()
         self._failure = None
 
     @property
     def is_active(self) -> bool:
         return self.query is not None and self.query.isActive
+
+    @property
+    def is_initializing(self) -> bool:
+        """Whether it is on the way to its first batch, as Spark says in words."""
+        return self.query is not None and self.query.isActive and "Initializing" in self.query.status["message"]
 
     @property
     def failure(self) -> Exception | None:

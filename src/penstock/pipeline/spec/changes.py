@@ -29,7 +29,7 @@ MARK, REMOVE = DELETES = ("mark", "remove")
 
 
 class TableTarget(Value):
-    """`name` is the sink's; a row counts if it has a larger `sequence` than that of its `keys`."""
+    """`name` is the sink's. A row counts if its `sequence` is larger than that of its `keys`; or each is a version."""
 
     name: str
     url: str
@@ -37,6 +37,12 @@ class TableTarget(Value):
     keys: tuple[str, ...]
     sequence: str
     removes: bool
+    keeps_history: bool = False
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns of which no two rows have the same values."""
+        return (*self.keys, self.sequence) if self.keeps_history else self.keys
 
 
 def take_source_changes(notes: Notes, options: dict[str, str], way: Way, *, has_values: bool) -> bool:
@@ -65,7 +71,7 @@ def take_changes(notes: Notes, options: dict[str, str], kind: str, way: Way) -> 
     keys = _names(given.get("keys", ""))
     if not keys:
         notes.note("it needs keys, the columns by which a row is found again.", *way)
-    removes, keeps_history = _kinds(notes, given, kind, way)
+    removes, keeps_history = _kinds(notes, given, way)
     if kind == SQL:
         for option in ("connection.url", "table"):
             if option not in options:
@@ -82,15 +88,13 @@ def take_changes(notes: Notes, options: dict[str, str], kind: str, way: Way) -> 
     )
 
 
-def _kinds(notes: Notes, given: Mapping[str, str], kind: str, way: Way) -> tuple[bool, bool]:
+def _kinds(notes: Notes, given: Mapping[str, str], way: Way) -> tuple[bool, bool]:
     """Whether deleted rows are removed, and whether all versions are kept."""
     deletes, scd_type = given.get("deletes", MARK), given.get("stored_as_scd_type", "1")
     if deletes not in DELETES:
         notes.note(f"deletes: {deletes} must be {' or '.join(DELETES)}.{nearest(deletes, DELETES)}", *way, "deletes")
     if scd_type not in ("1", "2"):
         notes.note(f"stored_as_scd_type: {scd_type} must be 1 or 2.", *way, "stored_as_scd_type")
-    if scd_type == "2" and kind == SQL:
-        notes.note(f"stored_as_scd_type: 2 is for {DELTA} and {ICEBERG}, not for {SQL}.", *way, "stored_as_scd_type")
     if scd_type == "2" and deletes == REMOVE:
         notes.note("deletes: remove is not for stored_as_scd_type: 2, which keeps all versions.", *way, "deletes")
     return deletes == REMOVE, scd_type == "2"

@@ -20,13 +20,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.config import ConfigKey
 from penstock.work.connect.metrics import Metric
 
+Shared = TypeVar("Shared")
 Headers = tuple[tuple[str, Any], ...]
 Position = Mapping[str, Any]
 """What a source calls its partitions and its offsets: any JSON object."""
@@ -108,6 +110,21 @@ class TransactionContext:
         return ends
 
 
+class WorkerContext:
+    """The worker that runs a task: its configuration, and what its tasks have in common."""
+
+    def __init__(self, config: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.config = config
+        self._shared: dict[Callable[..., Any], Any] = {}
+
+    def shared(self, kind: Callable[["WorkerContext"], Shared]) -> Shared:
+        """The one of this kind, which is made when the first task asks for it."""
+        if kind not in self._shared:
+            self._shared[kind] = kind(self)
+        found: Shared = self._shared[kind]
+        return found
+
+
 class SourceContext:
     def __init__(
         self,
@@ -117,8 +134,10 @@ class SourceContext:
         failures: Sequence[str] = (),
         failed_runs: int = 0,
         transactions: TransactionContext | None = None,
+        worker: WorkerContext | None = None,
     ) -> None:
         self._stored = stored
+        self.worker = worker or WorkerContext()
         self.transactions = transactions
         """None unless the source says itself where its transactions end."""
         self.owned_until_s = owned_until_s

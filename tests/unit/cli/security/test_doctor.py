@@ -37,6 +37,17 @@ def test_values_that_stand_elsewhere_are_looked_up_as_for_other_commands(tmp_pat
     assert "has no key missing" in done.output
 
 
+def test_of_several_addresses_it_is_told_where_each_way_ends() -> None:
+    with socket.socket() as one, socket.socket() as other:  # nobody listens there
+        for taken in (one, other):
+            taken.bind(("127.0.0.1", 0))
+        addresses = [f"127.0.0.1:{taken.getsockname()[1]}" for taken in (one, other)]
+        done = CliRunner().invoke(main, ["security", "doctor", "--bootstrap-server", ",".join(addresses)])
+    ways = [(f"{address}, a bootstrap server", "  DNS", "  TCP") for address in addresses]
+    for line, begins in zip(done.output.splitlines(), [*ways[0], *ways[1], "Error: it ends at TCP"], strict=True):
+        assert line.startswith(begins)
+
+
 @pytest.mark.parametrize(
     ("properties", "who"),
     [

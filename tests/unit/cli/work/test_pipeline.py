@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.work import pipeline, pipeline_check
+from penstock.cli.work import pipeline, pipeline_check, pipeline_place
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.progress import BatchProgress
@@ -111,7 +111,7 @@ def test_a_python_file_is_run_when_there_is_a_session(
         done.append(spec.name)
         return []
 
-    for module in (pipeline, pipeline_check):
+    for module in (pipeline_place, pipeline_check):
         monkeypatch.setattr(module, "spark_session", spark_session)
     monkeypatch.setattr("penstock.pipeline.running.run.run_pipeline", run_pipeline)
     monkeypatch.setattr("penstock.pipeline.running.check.problems_of", problems_of)
@@ -123,7 +123,7 @@ def test_a_python_file_is_run_when_there_is_a_session(
 def test_an_error_at_the_top_of_a_python_file_is_told_with_its_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(pipeline, "spark_session", lambda *_, **__: NoSession())
+    monkeypatch.setattr(pipeline_place, "spark_session", lambda *_, **__: NoSession())
     monkeypatch.setattr(pipeline, "cache_directory", lambda: tmp_path)
     (tmp_path / "logs").mkdir()  # as Spark's start makes it
     file = tmp_path / "fails_at_the_top.py"

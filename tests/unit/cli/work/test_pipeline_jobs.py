@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from penstock.cli.main import main
 from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.connect_client import ConnectClient
-from penstock.pipeline.jobs import connector
+from penstock.pipeline.jobs import commands
 from penstock.pipeline.jobs.code import unpacked
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.spec.files import load_yaml
@@ -136,6 +136,7 @@ def test_resume_begins_failed_tasks_anew_and_says_so(monkeypatch: pytest.MonkeyP
     [
         ((), {"tasks.max": "1"}, 1),
         (("--tasks-max", "3", "--restarts-max", "0"), {"tasks.max": "3", "task.restarts.max": "0"}, 2),
+        (("--driver", "shared"), {"tasks.max": "1", "pipeline.driver": "shared"}, 1),
     ],
 )
 def test_submit_says_how_many_processes_and_how_often_they_begin_again(
@@ -149,7 +150,7 @@ def test_submit_says_how_many_processes_and_how_often_they_begin_again(
     result = CliRunner().invoke(main, ["pipeline", "submit", str(file), *values, *words])
     assert result.output == f"pipeline job: submitted, {tasks} tasks\n"
     assert bodies[0]["config"]["set.first"] == "one"
-    assert {key: value for key, value in bodies[0]["config"].items() if key.startswith("task")} == config
+    assert {key: value for key, value in bodies[0]["config"].items() if key.startswith(("task", "pipeline."))} == config
 
 
 def test_what_cannot_go_on_replaces_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_what_cannot_go_on_replaces_nothing(monkeypatch: pytest.MonkeyPatch, tmp
 def test_modules_and_packages_go_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bodies: list[Any] = []
     monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: bodies.append(body["config"]))
-    monkeypatch.setattr(connector, "cache_directory", lambda: tmp_path / "cache")
+    monkeypatch.setattr(commands, "cache_directory", lambda: tmp_path / "cache")
     for name, text in {
         "job.py": "SOURCE = {'subscribe': 'a'}\nSINK = {'topic': 'out'}\nSQL = 'SELECT 1'\n",
         "job.yaml": "source: {subscribe: a}\nsink: {topic: out}\n",

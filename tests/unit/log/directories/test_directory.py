@@ -439,7 +439,7 @@ def test_a_log_that_comes_back_to_a_directory_finds_no_checkpoints_there(tmp_pat
         future = directories.create_future(log, path)
         append(future, batch(5))
         future.close(durable=True)
-        directories.swap(log, NOW)
+        directories.swapped(log, directories.swap(log), NOW)
     assert log.parent == home
     checkpoint = Path(home) / "recovery-point-offset-checkpoint"
     assert "t 0" not in checkpoint.read_text()

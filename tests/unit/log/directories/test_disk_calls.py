@@ -129,7 +129,7 @@ def test_a_swap_names_the_original_away_before_the_copy_and_each_durably(world: 
     world.directories.checkpoints.write(world.directories.logs)
     append(future, batch(5))
     future.close(durable=True)
-    assert world.did(lambda: world.directories.swap(log, NOW)) == [
+    assert world.did(lambda: world.directories.swapped(log, world.directories.swap(log), NOW)) == [
         "rename a/t-0 as a/t-0.#-delete",
         "sync directory a",
         "rename b/t-0.#-future as b/t-0",
@@ -161,7 +161,11 @@ def test_files_are_closed_before_their_directory_is_renamed(
 
     monkeypatch.setattr(RecordedDisk, "rename", noting)
     assert log.is_loaded
-    world.directories.delete(log, NOW) if how == "delete" else world.directories.swap(log, NOW)
+    if how == "delete":
+        world.directories.delete(log, NOW)
+    else:
+        log.lend()
+        world.directories.swap(log)
     assert not any(was_loaded)
     assert was_loaded
 

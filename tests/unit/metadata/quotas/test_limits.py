@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from tests.unit.metadata.quotas.records import quota
 
 from penstock.metadata.quotas.limits import Limit, QuotaLimits, Share
@@ -42,6 +43,15 @@ def test_what_is_removed_gives_way_to_the_next_level() -> None:
         assert found.value == level + 1
         limits.apply(quota(KEY, None, **entity))
     assert limits.of_client(KEY, "ada", "c") is None
+    assert not limits
+
+
+@pytest.mark.parametrize("entity", [*(entity for entity, _ in LEVELS), {"ip": "192.0.2.7"}, {"ip": None}], ids=str)
+def test_a_quota_of_any_kind_alone_is_one(entity: dict[str, str | None]) -> None:
+    limits = QuotaLimits()
+    limits.apply(quota(KEY, 1, **entity))
+    assert limits
+    limits.apply(quota(KEY, None, **entity))
     assert not limits
 
 

@@ -5,9 +5,15 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.node.api.commands import submitting
 from penstock.node.api.mutation_quota import _added, _created
 from penstock.protocol.messages.create_partitions import CreatePartitionsTopic
-from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
+from penstock.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from penstock.protocol.schema import Message
 
 NODE = cast(
     "Any",
@@ -34,3 +40,17 @@ def test_what_is_created(topic: CreatableTopic, count: int) -> None:
 @pytest.mark.parametrize(("name", "wanted", "count"), [("t", 5, 3), ("t", 1, 0), ("u", 5, 0)])
 def test_what_is_added(name: str, wanted: int, count: int) -> None:
     assert _added(NODE, CreatePartitionsTopic(name=name, count=wanted)) == count
+
+
+@pytest.mark.parametrize("throttle", [None, object()], ids=["no quotas", "quotas"])
+async def test_what_the_node_itself_asks_for_is_no_matter_for_quotas(throttle: object | None) -> None:
+    asked = []
+
+    async def submit(command: Message, **said: Any) -> str:
+        asked.append((command, said["asker"]))
+        return "done"
+
+    parts = SimpleNamespace(controller=SimpleNamespace(submit=submit), throttling=SimpleNamespace(active=throttle))
+    command = CreateTopicsRequest()
+    assert await submitting(cast("Any", parts), None, 1.0)(command) == "done"
+    assert asked == [(command, "")]

@@ -32,11 +32,12 @@ class Brokers:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.error: Exception | None = None
+        self.leaders = dict(LEADERS)
 
     def leader_of(self, name: str, partition: int) -> int:
-        if (name, partition) not in LEADERS:
+        if (name, partition) not in self.leaders:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return LEADERS[name, partition]
+        return self.leaders[name, partition]
 
     async def ask_broker(
         self, broker_id: int, request: WriteTxnMarkersRequest, answer: type[WriteTxnMarkersResponse], *, lane: str
@@ -162,3 +163,46 @@ async def test_markers_for_which_nobody_waits_any_more_are_not_sent() -> None:
     await turns()
     assert brokers.asked == [(1, [0])]
     await sender.stop()
+
+
+async def test_a_silent_broker_is_waited_for_no_longer_than_it_leads() -> None:
+    """Neither by what it was sent, nor by what is to follow: that goes to the new leader, too."""
+    brokers = Brokers()
+    brokers.may_answer.clear()
+    sender = MarkerSender(brokers)
+    sent, queued, of_another = await begun(sender, job(0, T0), job(1, T0), job(2, T2))
+    brokers.leaders[T0] = 2
+    sender.follow()
+    assert [await sent, await queued] == [{T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}] * 2
+    again = await begun(sender, job(0, T0))
+    brokers.may_answer.set()
+    assert await asyncio.gather(*again, of_another) == [{T0: ErrorCode.NONE}, {T2: ErrorCode.NONE}]
+    assert brokers.asked == [(1, [0]), (1, [2]), (2, [0])]
+
+
+async def test_what_the_silent_broker_still_leads_is_waited_for() -> None:
+    brokers = Brokers()
+    brokers.may_answer.clear()
+    sender = MarkerSender(brokers)
+    (waiting,) = await begun(sender, job(0, T0, T2))
+    brokers.leaders[T0] = 2
+    sender.follow()
+    await turns()
+    assert not waiting.done()
+    brokers.may_answer.set()
+    assert await waiting == {T0: ErrorCode.NONE, T2: ErrorCode.NONE}
+    assert brokers.asked == [(1, [0])]
+
+
+async def test_so_much_of_what_has_to_go_elsewhere_is_looked_at_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers()
+    brokers.may_answer.clear()
+    sender = MarkerSender(brokers)
+    monkeypatch.setattr(module, "MOST_PARTITIONS", 1)
+    first, *others = await begun(sender, *(job(number, T0) for number in range(3)))
+    brokers.leaders[T0] = 2
+    sender.follow()
+    assert await asyncio.gather(first, *others) == [{T0: ErrorCode.NOT_LEADER_OR_FOLLOWER}] * 3
+    await turns()
+    assert sender._ways == {}
+    assert brokers.asked == [(1, [0])]

@@ -5,6 +5,7 @@ import gc
 
 import pytest
 
+from penstock.node.environment import tasks as tasks_module
 from penstock.node.environment.tasks import Tasks
 
 
@@ -58,3 +59,27 @@ async def test_it_is_not_waited_for_longer_than_wanted() -> None:
     await tasks.settle(0)
     assert len(tasks) == 1
     await tasks.stop()
+
+
+async def test_work_that_is_kept_begins_anew_until_it_is_cancelled(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks_module, "AGAIN_S", 0)
+    begun, lives = list[int](), asyncio.Event()
+
+    async def work() -> None:
+        begun.append(len(begun))
+        if len(begun) < 3:
+            raise OSError(f"the {len(begun)}th")
+        lives.set()
+        await asyncio.Event().wait()
+
+    tasks = Tasks()
+    tasks.keep(work, "a loop")
+    await lives.wait()
+    assert [record.message for record in caplog.records] == [
+        "a loop: failed by our own fault, and begins anew in 0 s"
+    ] * 2
+    assert "the 2th" in caplog.text
+    await tasks.stop()
+    assert (len(tasks), len(begun)) == (0, 3)

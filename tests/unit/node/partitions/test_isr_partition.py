@@ -115,9 +115,11 @@ def test_a_partition_is_dirty_when_its_log_or_its_high_watermark_moves(one: One)
     assert (one.is_dirty(), one.partition.high_watermark, one.partition.log.log_start_offset) == (True, 2, 1)
     one.partition.append_fetched(b"", 2, 9)
     assert one.partition.log.log_start_offset == 2, "no further than there are records"
-    one.partition.cut_to(2)
+    one.partition.log.truncate_to(2)
+    one.partition.was_cut()
     assert one.is_dirty()
-    one.partition.begin_at(7)
+    one.partition.log.truncate_fully_and_start_at(7)
+    one.partition.was_cut()
     assert (one.is_dirty(), one.partition.high_watermark, one.partition.log.log_end_offset) == (True, 7, 7)
 
 

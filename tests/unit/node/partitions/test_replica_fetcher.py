@@ -90,6 +90,7 @@ class Followed:
                 lease=node.context.lease,
                 config=node.broker.config,
                 settings=ClientSettings(now_ms=lambda: self.now_ms),
+                disks=node.directories,
                 address_of=lambda _: self.address,
             ),
         )

@@ -215,3 +215,13 @@ async def test_many_segments_go_a_few_at_a_time(node: Node, *, is_expired: bool)
         await later(node, 1)
         left.append(len(log.segments))
     assert left == [SEGMENTS_AT_ONCE + 6, 6, 1]
+
+
+async def test_what_fails_by_our_own_fault_has_its_next_turn(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.produce(b"old")
+    node.upkeep.watch(node.partition(), due_ms=node.now_ms)
+    with monkeypatch.context() as broken:
+        broken.setattr(PartitionLog, "apply_retention", lambda *_, **__: 1 // 0)
+        await node.upkeep.run_due()
+    await later(node, 10 * RETENTION_MS + UpkeepIntervals().retention_check_ms)
+    assert node.partition().log.log_start_offset == 1

@@ -6,6 +6,8 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -17,6 +19,7 @@ from tests.unit.node.sharing.test_share_progress import described
 from penstock.metadata.features import SHARE_VERSION
 from penstock.metadata.records import ConfigRecord, PartitionRecord
 from penstock.metadata.resources import ResourceType
+from penstock.node.sharing.dead_letters import JITTER, DeadLetterWriter
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_acknowledge
 from penstock.sharing.dead_letters import Cause, DeadLetter
@@ -211,3 +214,10 @@ async def test_too_many_letters_pause_deliveries_until_another_rate_is_set(
         assert await ann.acquire() == [(2, 2, 2)]
         assert described(node).pause_ms == -1
         await until(lambda: len(stand_in.letters) == 2)
+
+
+@pytest.mark.parametrize(("attempt", "pause_s"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (60, 30)])
+@pytest.mark.parametrize("lot", [-JITTER, 0, JITTER])
+def test_pauses_double_up_to_the_longest_and_are_not_all_the_same(attempt: int, pause_s: float, lot: float) -> None:
+    writer: Any = SimpleNamespace(_random=SimpleNamespace(uniform=lambda least, most: min(max(lot, least), most)))
+    assert DeadLetterWriter._pause_s(writer, attempt) == pytest.approx(pause_s * (1 + lot))

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs import connector
+from penstock.pipeline.jobs import commands
 from penstock.pipeline.jobs.code import MOST_CHARACTERS, checked_requirements, hash_of, packed, unpacked
-from penstock.pipeline.jobs.connector import SINKS, prepared, sinks_of
+from penstock.pipeline.jobs.commands import prepared
+from penstock.pipeline.jobs.connector import sinks_of
+from penstock.pipeline.jobs.keys import SINKS
 from penstock.work.connect.config import ConfigError
 
 PIPELINE = "SOURCE = {'subscribe': 'a'}\nSINK = {'topic': 'out'}\nCHECKPOINT = '/c'\nSQL = 'SELECT 1'\n"
@@ -76,7 +78,7 @@ def test_packages_need_versions() -> None:
 def test_the_process_finds_what_came_along(
     modules: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connector, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(commands, "cache_directory", lambda: tmp_path)
     monkeypatch.setenv("PYTHONPATH", "/before")
     text = packed(modules[:1], modules[1])
     config = {"name": "job", "connector.class": "x", "pipeline.file": "job.py", "pipeline.code": text}

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.jobs.connector import SINKS, PipelineConnector, PipelineTask, child_command, room_of, sinks_of
+from penstock.pipeline.jobs.commands import child_command, room_of
+from penstock.pipeline.jobs.connector import PipelineConnector, PipelineTask, sinks_of
+from penstock.pipeline.jobs.keys import SINKS
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.metrics import page
@@ -141,7 +143,13 @@ def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
     said = {"event": "batch", "query": "job: one", "input_rows": 10, "output_rows": None, "duration_ms": 500}
     for lag in (7, 3):
         state = {"rows": 5, "memory_bytes": 60, "disk_bytes": 70, "late_rows": 2}
-        more = {"read": {"a": 12}, "phases_ms": {"addBatch": 300}, "watermark_ms": 1500, "state": state}
+        more = {
+            "read": {"a": 12},
+            "read_bytes": {"clicks": 340},
+            "phases_ms": {"addBatch": 300},
+            "watermark_ms": 1500,
+            "state": state,
+        }
         report.event({**said, **more, "rows_per_second": 20.0, "lags": {"a-0": lag, "a-1": 0}})
     assert page(report.metrics()).splitlines() == [
         "# TYPE penstock_pipeline_batches_total counter",
@@ -161,6 +169,8 @@ def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
         'penstock_pipeline_late_rows_total{query="job: one"} 4',
         "# TYPE penstock_pipeline_process_restarts_total counter",
         "penstock_pipeline_process_restarts_total 3",
+        "# TYPE penstock_pipeline_read_bytes_total counter",
+        'penstock_pipeline_read_bytes_total{query="job: one",source="clicks"} 680',
         "# TYPE penstock_pipeline_read_offsets_total counter",
         'penstock_pipeline_read_offsets_total{query="job: one",topic="a"} 24',
         "# TYPE penstock_pipeline_restarts_total counter",

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline.jobs import connector
-from penstock.pipeline.jobs.connector import EVERY, SINKS, PipelineTask, sinks_of
+from penstock.pipeline.jobs import connector, launching
+from penstock.pipeline.jobs.connector import PipelineTask, sinks_of
+from penstock.pipeline.jobs.keys import EVERY, SINKS
 from penstock.work.connect.api import SourceContext
 from penstock.work.connect.config import ConfigError
 
@@ -36,7 +37,7 @@ class Played:
 def test_it_is_run_again_when_it_is_time_and_the_last_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(Played, "begun", [], raising=False)
-    monkeypatch.setattr(connector, "GuardedProcess", Played)
+    monkeypatch.setattr(launching, "GuardedProcess", Played)
     monkeypatch.setattr(connector, "LOOK_EVERY_S", 0)
     task, again = PipelineTask(), PipelineTask()
     context = SourceContext(lambda _: None, now_s=lambda: now[0])

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import Boolean, Column, MetaData, Table, Text, create_engine
 from sqlalchemy.dialects import postgresql
-from tests.spark.changes import history, last_rows, shuffled_and_doubled
+from tests.spark.changes import history, last_rows, shuffled_and_doubled, versions_of
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.database_tables import ready, removal, storing, upsert
+from penstock.pipeline.running.database_tables import ending, ready, removal, storing, upsert
 from penstock.pipeline.spec.changes import TableTarget
 
 COLUMNS = {"id": "bigint", "name": "string", "amount": "double", "__position": "string", "__deleted": "boolean"}
@@ -33,7 +33,7 @@ def rows_in(target: TableTarget, columns: str = "*", where: str = "1") -> list[t
 
 def store(target: TableTarget, changes: Sequence[Any]) -> int:
     """What a task does with two batches; how many rows it says it has stored."""
-    rows = [{**one["row"], "__position": f"{one['lsn']:020}", "__deleted": one["op"] == "d"} for one in changes]
+    rows = [{**one["row"], target.sequence: f"{one['lsn']:020}", "__deleted": one["op"] == "d"} for one in changes]
     half = len(rows) // 2
     batches = [pa.RecordBatch.from_pylist(part) for part in (rows[:half], rows[half:]) if part]
     return sum(batch.num_rows for batch in storing(target)(iter(batches)))
@@ -62,6 +62,51 @@ def test_changes_in_their_order_remove_rows(target: TableTarget) -> None:
     late = [{"lsn": 1, "op": "d", "row": one["row"]} for one in changes]
     store(target, late)
     assert rows_in(target, "id, name, amount") == last_rows(changes)
+
+
+VERSIONS = "id, name, __START_AT, coalesce(__END_AT, ''), __deleted = 1"
+
+
+@pytest.fixture
+def versioned(target: TableTarget) -> TableTarget:
+    target = target.replace(sequence="__START_AT", keeps_history=True)
+    ready(
+        target,
+        {"__START_AT" if name == "__position" else name: kind for name, kind in COLUMNS.items()},
+        may_create=True,
+    )
+    return target
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_versions_are_the_same_in_any_order_and_however_often(versioned: TableTarget, seed: int) -> None:
+    changes = history(seed, rows=10, length=120)
+    given = shuffled_and_doubled(changes, seed)
+    cut = random.Random(seed).randrange(len(given))
+    store(versioned, given[:cut])
+    store(versioned, given[cut:])
+    store(versioned, given[:cut])  # once more, as after a crash
+    assert sorted(rows_in(versioned, VERSIONS)) == versions_of(changes)
+
+
+def test_a_task_that_died_between_its_transactions_runs_again(versioned: TableTarget) -> None:
+    changes = history(3, rows=3, length=30)
+    store(versioned, changes[:20])
+    with create_engine(versioned.url).begin() as connection:
+        rows = [(one["row"]["id"], one["row"]["name"], f"{one['lsn']:020}", one["op"] == "d") for one in changes[20:]]
+        connection.exec_driver_sql("INSERT INTO customers (id, name, __START_AT, __deleted) VALUES (?, ?, ?, ?)", rows)
+    assert sorted(rows_in(versioned, VERSIONS)) != versions_of(changes)
+    store(versioned, changes[20:])
+    assert sorted(rows_in(versioned, VERSIONS)) == versions_of(changes)
+
+
+def test_a_task_that_knows_less_makes_no_end_later(versioned: TableTarget) -> None:
+    """As one would whose statement began before another task's rows were there."""
+    store(versioned, [{"lsn": lsn, "op": "u", "row": {"id": 1, "name": "n"}} for lsn in (1, 5)])
+    with create_engine(versioned.url).begin() as connection:
+        connection.exec_driver_sql("UPDATE customers SET __END_AT = '00000000000000000003' WHERE __END_AT IS NOT NULL")
+    store(versioned, [{"lsn": 9, "op": "u", "row": {"id": 1, "name": "n"}}])
+    assert [row[3][-1:] for row in sorted(rows_in(versioned, VERSIONS))] == ["3", "9", ""]
 
 
 def test_a_table_is_made_with_the_types_of_its_columns(target: TableTarget) -> None:
@@ -106,5 +151,11 @@ def test_postgresql_compares_and_writes_in_one_statement(target: TableTarget) ->
         "(id) DO UPDATE SET name = excluded.name, __position = excluded.__position, __deleted = excluded.__deleted "
         "WHERE shop.customers.__position IS NULL OR shop.customers.__position < excluded.__position"
     )
+    history = target.replace(sequence="__START_AT", keeps_history=True)
+    versions = Table("customers", MetaData(), *(Column(name, Text()) for name in ("id", "__START_AT", "__END_AT")))
+    added = str(upsert(versions, history, ["id", "__START_AT"], "postgresql").compile(dialect=dialect))
+    assert 'ON CONFLICT (id, "__START_AT") DO NOTHING' in added
+    ended = " ".join(str(ending(versions, history).compile(dialect=dialect)).split())
+    assert 'WHERE customers_1.id = customers.id AND customers_1."__START_AT" > customers."__START_AT")' in ended
     gone = str(removal(table, target).compile(dialect=dialect))
     assert "WHERE shop.customers.id = %(of_id)s::VARCHAR AND (shop.customers.__position IS NULL OR" in gone

@@ -62,10 +62,12 @@ def test_a_batch_tells_its_topics_its_phases_and_its_state() -> None:
             sources=sources,
             eventTime={"watermark": "1970-01-01T00:00:12.500Z"},
             stateOperators=[operator(3, 1, rocksdbSstFileSize=50), operator(4, 2)],
+            observedMetrics={"penstock_bytes_of_orders": {"bytes": 70}, "penstock_bytes_of_idle": {"bytes": None}},
         )
     )
     (batch,) = feed.new_batches()
     assert batch.read == {"a": 4, "b": 2, "c": 10}
+    assert batch.read_bytes == {"orders": 70}
     assert batch.lags == {"a-0": 10, "a-1": 0}
     assert (batch.phases_ms, batch.watermark_ms) == ({"addBatch": 3}, 12_500)
     assert batch.state == StateProgress(rows=7, memory_bytes=200, disk_bytes=50, late_rows=3)

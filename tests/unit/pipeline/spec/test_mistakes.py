@@ -284,7 +284,6 @@ sink:
         ("  keys: [id]", "  mode: update", "6, column 1", "it needs keys, the columns by which a row is found again."),
         ("  table: customers", "  name: customers", "6, column 1", "format: sql needs table."),
         ("keys: [id]", "keys: id\n  deletes: removed", "11, column 3", "deletes: removed must be mark or remove."),
-        ("keys: [id]", "keys: id\n  stored_as_scd_type: 2", "11, column 3", "2 is for delta and iceberg, not for sql."),
         ("keys: [id]", "keys: id\n  stored_as_scd_type: 3", "11, column 3", "stored_as_scd_type: 3 must be 1 or 2."),
         ("format: sql", "format: parquet\n  path: /out", "11, column 3", "keys is for sinks of sql, delta, iceberg, "),
         ("keys: [id]", "keys: id\n  sequenced_by: at", "11, column 3", "sequenced_by is not known. Did you mean"),

@@ -37,7 +37,7 @@ def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
     """No list of topics means all replicas."""
-    directories = {directory.path: directory for directory in broker.replicas.describe_directories()}
+    directories = {directory.path: directory for directory in broker.moves.describe_directories()}
     yield None
     told: dict[str, dict[str, DescribeLogDirsTopic]] = {path: {} for path in directories}
     failed: dict[str, KafkaError] = {path: one.failure for path, one in directories.items() if one.failure is not None}
@@ -112,7 +112,11 @@ def _result(
 
 
 def _lag(log: PartitionLog, partition: Partition | None, future: PartitionLog | None) -> int:
-    """How many records a copy lacks, or a replica of those that are committed, as its leader told it."""
+    """How many records a copy lacks, or a replica of those that are committed, as its leader told it; -1 for now if the
+    log waits for its disk.
+    """
+    if log.is_lent or (future is not None and future.is_lent):
+        return -1
     if future is not None:
         return max(0, log.log_end_offset - future.log_end_offset)
     if partition is None:

@@ -18,7 +18,7 @@ from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.producer import Producer
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, RecordMetadata, TopicPartition
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
 from penstock.work.connect.api import (
     Position,
     RetriableError,
@@ -31,6 +31,7 @@ from penstock.work.connect.api import (
     SourceTask,
     Task,
     TransactionContext,
+    WorkerContext,
 )
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
@@ -63,6 +64,7 @@ class Environment(Value, kw_only=True):
     generations: Generations | None = None
     """Where sources write transactions, and into which topic how far they are."""
     offsets_topic_of: Callable[[Mapping[str, str]], str] = lambda _: ""
+    worker: WorkerContext = fresh(WorkerContext)
 
 
 class TaskSetting(Value, kw_only=True):
@@ -170,7 +172,8 @@ class RunningSource(RunningTask):
                 return
             host, now_s = self._host, asyncio.get_running_loop().time
             before = self._attempt.failures, self._attempt.failed_runs
-            context = SourceContext(host.offset, host.owned_until_s, now_s, *before, self._transactions)
+            worker = self.setting.environment.worker
+            context = SourceContext(host.offset, host.owned_until_s, now_s, *before, self._transactions, worker)
             await self._call(self._task.start, self.setting.config, context)
             self._attempt.begun()
             try:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
+from penstock.work.connect.api import WorkerContext
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.providers import Providers
@@ -64,6 +65,7 @@ class ConnectWorker(GroupMembership, ABC):
             makes_topics=settings["topic.creation.enable"],
             generations=generations,
             offsets_topic_of=self.offset_stores.topic_of,
+            worker=WorkerContext(config),
         )
         self.tasks = Tasks(self.state, self.statuses, self.offset_stores, environment, self)
         self.leading = Leading(

@@ -70,8 +70,9 @@ class Both(Bench):
         request = HeartbeatRequest(group_id=GROUP, member_id=member_id, generation_id=generation).replace(**fields)
         return self.shard.heartbeat(request, self.now_ms)
 
-    def classic_leave(self, member_id: str) -> Any:
-        request = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=member_id)])
+    def classic_leave(self, member_id: str = "", **fields: Any) -> Any:
+        leaver = MemberIdentity(member_id=member_id).replace(**fields)
+        request = LeaveGroupRequest(group_id=GROUP, members=[leaver])
         return self._asked(("leave", member_id), self.shard.leave, request, 5, self.now_ms)
 
     def _asked(self, token: object, event: Any, *arguments: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.coordinator.group.consumer.both import CLASSIC_REBALANCE_MS, CLASSIC_SESSION_MS, Both
 from tests.unit.coordinator.group.consumer.test_downgrade import mixed
 
@@ -74,6 +75,16 @@ def test_a_classic_member_that_leaves_by_itself_is_told_so() -> None:
     bench, one, _ = mixed()
     bench.classic_leave(one)
     assert who(told(bench)[-1]) == [("LEFT", one)]
+
+
+@pytest.mark.parametrize(
+    "named", [{"member_id": "m1"}, {"group_instance_id": "i1"}], ids=["by its id", "by its instance"]
+)
+def test_a_consumer_that_is_named_as_one_that_leaves_was_put_out(named: dict[str, str]) -> None:
+    """It leaves by a heartbeat itself; by this request only an administrator names it."""
+    bench, *_ = mixed(instance_id="i1")
+    bench.classic_leave(**named)
+    assert ("PUT_OUT", "m1") in who(told(bench)[-1])
 
 
 def test_whom_a_group_calls_is_awaited_named_and_goes_for_its_rebalance_timeout() -> None:

@@ -112,6 +112,17 @@ def test_nobody_is_answered_before_the_commit_and_what_fails_is_taken_back() -> 
     assert bench.join("a").error_code == ErrorCode.NONE
 
 
+def test_a_group_that_had_offsets_alone_has_them_again_when_its_first_write_fails() -> None:
+    bench = ready()
+    assert commit(bench, "", -1, "words", 0) is ErrorCode.NONE
+    before = bench.shard.list_groups()
+    assert [group.group_id for group in before] == [GROUP]
+    bench.holds = True
+    bench.join("a")
+    bench.fail()
+    assert bench.shard.list_groups() == before
+
+
 def test_a_removal_that_fails_leaves_the_member_with_a_session() -> None:
     bench = both()
     bench.holds = True

@@ -20,7 +20,7 @@ from tests.unit.node.api.broker.fetching import (
 )
 from tests.unit.node.on_disk import PEER, Node, batch, node_on, topic_records
 
-from penstock.log import partition_log
+from penstock.log import log_holder
 from penstock.log.log_slice import LogSlice
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.api.broker import fetch
@@ -270,7 +270,7 @@ def test_a_quiet_partition_whose_log_cannot_be_read_again_has_an_error(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(partition_log, "load_log", full)
+    monkeypatch.setattr(log_holder, "load_log", full)
     got = partitions_of(response(node, request(session=(session_id, 2))))
     assert {index: one.error_code for index, one in got.items()} == {0: ErrorCode.KAFKA_STORAGE_ERROR}
 

@@ -1,0 +1,53 @@
+"""The configuration of a pipeline's job, and what a worker says of its driver."""
+
+from typing import Final
+
+from penstock.work.connect.config import ConfigKey
+
+
+def _check_local(master: str) -> None:
+    if not master.startswith("local"):
+        raise ValueError(f"{DRIVER}.master={master}: the shared driver's Spark is on the worker's machine, local[N]")
+
+
+DRAIN_MS: Final = "30000"
+"""How long a process that is told to stop may take over its last batch."""
+SINKS: Final = "pipeline.sinks"
+"""In a task's configuration: the names of its sinks, as JSON."""
+CODE: Final = ("pipeline.code", "pipeline.requirements")
+EVERY: Final = "schedule.interval.ms"
+VALUES: Final = "set."
+"""Before the names of values that the pipeline's file has as `${NAME}`."""
+DRIVER: Final = "pipeline.driver"
+OWN, SHARED = "own", "shared"
+ALL_CORES: Final = "local[*]"
+KEYS: Final = (
+    ConfigKey("pipeline", documentation="the pipeline as YAML; or pipeline.file", importance="high"),
+    ConfigKey("pipeline.file", documentation="a .yaml or .py file that all workers can read", importance="high"),
+    ConfigKey(
+        "pipeline.code", documentation="modules that the pipeline imports, as submit packs them", importance="low"
+    ),
+    ConfigKey("pipeline.requirements", documentation="packages that it needs, a line NAME==VERSION for each"),
+    ConfigKey("checkpoint.root", documentation="a directory that all workers see: it has a checkpoint for each sink"),
+    ConfigKey("master", default=ALL_CORES, documentation="where Spark runs"),
+    ConfigKey("bootstrap.servers", documentation="the cluster, instead of what the pipeline says"),
+    ConfigKey(
+        EVERY, "long", least=1000, documentation="a pipeline that ends with what is there is run again so often, in ms"
+    ),
+    ConfigKey(
+        DRIVER,
+        documentation="a process of its own for each task, or the driver that the worker's tasks share",
+        choices=(OWN, SHARED),
+    ),
+    ConfigKey("deployed", documentation="a time: the latest schemas that were taken before are taken anew"),
+)
+OF_A_WORKER: Final = (
+    ConfigKey(DRIVER, default=OWN, documentation="the same, where a job says nothing", choices=(OWN, SHARED)),
+    ConfigKey(
+        f"{DRIVER}.master",
+        default=ALL_CORES,
+        documentation="the cores of the shared driver: local[N]",
+        check=_check_local,
+    ),
+)
+"""Beside `pipeline.driver.spark.…`, the settings of Spark that the shared driver has."""

@@ -1,0 +1,206 @@
+"""Asks tests about bugs, each in a forked child: for `mutants.py` and `planted.py`.
+
+What is imported, and which tests there are, is found out once. Then all tests run once in a child, in which the lines
+where a bug will be planted tell that they ran; and each bug is asked of the tests that run its line. Its child gives
+the functions that live the changed code. What ran already when modules were imported (constants, bodies of classes,
+tables) is asked in a child that forgets all modules and imports them anew.
+"""
+
+import ast
+import builtins
+import gc
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from tools.children import NO_VERDICT, NOTICED, SURVIVES, verdict_of
+from tools.other_code import RAN, CannotSwapError, OtherCode, functions_of, swap, telling
+from tools.planter import ROOT, SOURCE
+
+OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "--assert=plain")
+"""Plain assertions: pytest would rewrite those of a package that brings a plugin, and read its modules itself."""
+
+NEVER_RUN = "no test runs it"
+SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT)
+
+ANEW = "anew"
+DAY_S = 24 * 3600
+MOST_BREAKING = 200
+
+ASKED_CPU_S = 30
+"""A bug is asked of so much of the tests that run its line: those of its package first, and the quickest first."""
+
+CPU_FACTOR = 2
+CPU_MORE_S = 5
+IMPORTS_CPU_S = 25
+"""A child may use so many times the CPU time that its tests took when they were watched, and so much more. That for
+imports counts where it imports everything anew."""
+
+
+class Bug(Protocol):
+    """Changed code of one file."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def tree(self) -> ast.Module: ...
+
+
+class BugOnLine(Bug, Protocol):
+    @property
+    def line(self) -> int: ...
+
+
+def run_tests(tests: Sequence[str], bug: Bug | None, cpu_s: int) -> str:
+    """What tests say of a bug when everything is imported anew."""
+
+    def work() -> int:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("penstock", "tests")]:
+            del sys.modules[name]  # who asks may have imported what is to be planted
+        if bug is not None:
+            sys.meta_path.insert(0, OtherCode({bug.path: bug.tree()}))
+        with tempfile.TemporaryDirectory() as directory:
+            return int(pytest.main([*OPTIONS, "-x", f"--basetemp={directory}/tests", *tests]))
+
+    return verdict_of(work, cpu_s)
+
+
+@dataclass(slots=True)
+class Asked:
+    """A test, and what was seen when it ran without a bug."""
+
+    item: pytest.Item
+    took_s: float = 0.0
+    ran: frozenset[int] = frozenset()
+    """The numbers of the bugs whose lines it runs."""
+    is_broken: bool = True
+    """It fails without any bug, takes too long, or has not been seen to end."""
+
+
+@dataclass(eq=False)
+class Asker:
+    """A plugin of pytest that runs no test itself: `judge` may ask those that were collected about `bugs`."""
+
+    bugs: Sequence[BugOnLine]
+    judge: Callable[["Asker"], None]
+    longest_s: float = ASKED_CPU_S
+    """A test that takes more CPU time is not asked."""
+    tests: list[Asked] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._ran: set[int] = set()
+        self._failed = False
+        self._told = Path()
+
+    def collect(self, places: Sequence[str]) -> None:
+        """Import these tests with all that they import, and let the judge begin."""
+        setattr(builtins, RAN, self._ran.add)
+        lines: dict[Path, dict[int, int]] = {}
+        for number, bug in enumerate(self.bugs):
+            lines.setdefault(bug.path, {})[number] = bug.line
+        self._code = OtherCode({path: telling(path, of) for path, of in lines.items()})
+        sys.meta_path.insert(0, self._code)
+        with tempfile.TemporaryDirectory() as directory:
+            self._told = Path(directory, "told")
+            code = pytest.main([*OPTIONS, f"--basetemp={directory}/tests", *places], [self])
+        if not self.tests:
+            sys.exit(f"the tests cannot be collected ({code})")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.tests = [Asked(item) for item in session.items]
+        self._at_import = frozenset(self._ran)
+        self._functions = functions_of(ROOT / "src")
+        gc.freeze()  # children would copy what their collector touches
+        self.judge(self)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed |= report.failed
+
+    def watch(self, tests: Sequence[Asked]) -> None:
+        """Run them all without a bug. One that ends the child, or takes so long that it is ended, is broken, and the
+        others go on in another child.
+        """
+        left = list(tests)
+        for _ in range(MOST_BREAKING):
+            self._told.write_text("")
+            verdict_of(partial(self._watched, left), DAY_S, DAY_S)
+            seen = [json.loads(line) for line in self._told.read_text().splitlines()]
+            for test, (took_s, is_broken, ran) in zip(left, seen, strict=False):
+                test.took_s, test.is_broken, test.ran = took_s, is_broken, frozenset(ran)
+            if not (left := left[len(seen) + 1 :]):
+                return
+        sys.exit(f"{MOST_BREAKING} tests ended their process, the last of them before {left[0].item.nodeid}")
+
+    def _watched(self, tests: Sequence[Asked]) -> int:
+        with self._told.open("a", buffering=1) as told:
+            for at in range(len(tests)):
+                self._ran.clear()
+                signal.setitimer(signal.ITIMER_PROF, self.longest_s)
+                begun = time.process_time()
+                is_broken = self._fails(tests, at)
+                told.write(json.dumps([time.process_time() - begun, is_broken, sorted(self._ran)]) + "\n")
+        return 0
+
+    def _fails(self, tests: Sequence[Asked], at: int) -> bool:
+        self._failed = False
+        item, following = tests[at].item, tests[at + 1].item if at + 1 < len(tests) else None
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+        return self._failed
+
+    def ask(self, number: int, tests: Sequence[Asked]) -> str:
+        """What those of the tests say that run the line of a bug. One that fails without the bug, too, after the same
+        tests as before, is broken and not asked any more.
+        """
+        while chosen := self._chosen(number, tests):
+            verdict, asked = self._verdict(self.bugs[number], chosen, anew=number in self._at_import)
+            if verdict != NOTICED or self._verdict(None, asked, anew=number in self._at_import)[0] == SURVIVES:
+                return verdict
+            asked[-1].is_broken = True
+        return NEVER_RUN
+
+    def _chosen(self, number: int, tests: Sequence[Asked]) -> list[Asked]:
+        """Those near are asked about what runs on import, if no test runs anything else of the file."""
+        near = ROOT / "tests" / "unit" / self.bugs[number].path.relative_to(SOURCE).parent
+        whole = [test for test in tests if not test.is_broken]
+        could = [test for test in whole if number in test.ran]
+        if not could and number in self._at_import:
+            could = [test for test in whole if near in test.item.path.parents]
+        could.sort(key=lambda test: (near not in test.item.path.parents, test.took_s))
+        before_s = accumulate((test.took_s for test in could), initial=0.0)
+        return [test for test, began_s in zip(could, before_s, strict=False) if began_s < ASKED_CPU_S]
+
+    def _verdict(self, bug: Bug | None, tests: Sequence[Asked], *, anew: bool) -> tuple[str, Sequence[Asked]]:
+        """And the tests up to the one that failed; all, where that is not known."""
+        cpu_s = int(CPU_MORE_S + CPU_FACTOR * sum(test.took_s for test in tests))
+        if not anew:
+            self._told.write_text("")
+            verdict = verdict_of(lambda: self._tried(bug, tests), cpu_s)
+            told = self._told.read_text()
+            if told != ANEW:
+                return verdict, tests[: int(told) + 1] if told else tests
+        names = [f"{test.item.path}::{test.item.nodeid.partition('::')[2]}" for test in tests]
+        return run_tests(names, bug, cpu_s + IMPORTS_CPU_S), tests
+
+    def _tried(self, bug: Bug | None, tests: Sequence[Asked]) -> int:
+        if bug is not None:
+            try:
+                swap(self._functions.get(str(bug.path), ()), self._code.add(bug.path, bug.tree()))
+            except CannotSwapError:
+                self._told.write_text(ANEW)
+                return 1
+        for at in range(len(tests)):
+            if self._fails(tests, at):
+                self._told.write_text(str(at))
+                return 1
+        return 0
