@@ -63,8 +63,8 @@ def _uncommitted(machines: Sequence[Machine]) -> Iterator[str]:
     for machine in machines:
         for partition in () if machine.node is None else partitions_of(machine.node):
             where = TopicPartition(partition.topic, partition.index)
-            is_done = partition.leader is not None and partition.high_watermark == partition.log.log_end_offset
-            led[where] = led.get(where, False) or is_done
+            log, is_led = partition.log, partition.leader is not None and not partition.log.is_lent
+            led[where] = led.get(where, False) or (is_led and partition.high_watermark == log.log_end_offset)
     return (str(where) for where, is_done in led.items() if not is_done)
 
 
