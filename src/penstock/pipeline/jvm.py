@@ -189,12 +189,14 @@ def execution_of(query: StreamingQuery) -> Any:
 def pool_of(session: SparkSession, name: str) -> Iterator[None]:
     """A query that starts meanwhile has its share of the cores beside others (Spark's FAIR scheduler).
 
-    There are as many pools as cores, in which the batch goes first that came first. With more, those with the last
-    names would wait for as long as the others keep all cores busy.
+    There are as many pools as tasks can run at a time, in which the batch goes first that came first. With more, those
+    with the last names would wait for as long as the others keep all cores busy.
     """
     context = None if _jvm_of(session) is None else session._jsparkSession.sparkContext()
     if context is not None:
-        number = _numbers.setdefault(name, len(_numbers)) % context.defaultParallelism()
+        profile = context.resourceProfileManager().defaultResourceProfile()
+        most = max(context.maxNumConcurrentTasks(profile), 1)  # not spark.default.parallelism: a user may set that
+        number = _numbers.setdefault(name, len(_numbers)) % most
         context.setLocalProperty(POOL, f"pool {number}")
     try:
         yield

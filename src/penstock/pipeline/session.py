@@ -138,7 +138,7 @@ def _defaults() -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": pools.as_uri(),
+        "spark.scheduler.allocation.file": f"file:{pools}",  # Hadoop takes each character for itself, %20 too
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **STATE,
     }

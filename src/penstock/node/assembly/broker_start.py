@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from penstock.metadata.brokers import FENCE
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -251,7 +252,8 @@ class _Neighbours:
     """What hand-overs and storage groups need of their broker, which is made after them, and the way to all others.
 
     A broker that hangs keeps its connections, and answers nothing. Who waits for it hears so as soon as it is fenced:
-    from then on others do what it was asked for. One that stops is fenced as well, and still answers.
+    from then on others do what it was asked for. One that stops is fenced as well, and still answers; but not one that
+    falls silent while it does.
     """
 
     def __init__(self, parts: BrokerParts, quorum: QuorumParts) -> None:
@@ -268,12 +270,17 @@ class _Neighbours:
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
         if self._reached and any(isinstance(record, OF_BROKERS) for record in records):
-            self.on_new_image()
+            changes = [record for record in records if isinstance(record, BrokerRegistrationChangeRecord)]
+            self._look(silent=[change.broker_id for change in changes if _fell_silent(change)])
 
     def on_new_image(self) -> None:
+        self._look(silent=())
+
+    def _look(self, silent: Collection[int]) -> None:
         for connection, broker_id in list(self._reached.items()):
             broker = self._quorum.context.image.brokers.get(broker_id)
-            if broker is None or (broker.fenced and not broker.in_controlled_shutdown):
+            stops = broker is not None and broker.in_controlled_shutdown and broker_id not in silent
+            if broker is None or (broker.fenced and not stops):
                 connection.abort(f"broker {broker_id} is fenced")
 
     def group(self, number: int) -> StorageGroup | None:
@@ -296,6 +303,11 @@ class _Neighbours:
 
     def on_group(self, topic_id: UUID, index: int) -> None:
         self._parts.replicas.on_group(topic_id, index)
+
+
+def _fell_silent(change: BrokerRegistrationChangeRecord) -> bool:
+    """A broker that stops is fenced at its own wish, and the record says so (`_stop` in `controller/brokers.py`)."""
+    return change.fenced == FENCE and not change.in_controlled_shutdown
 
 
 def _telemetry(node: NodeContext) -> TelemetryReceiver | None:

@@ -63,8 +63,8 @@ def _uncommitted(machines: Sequence[Machine]) -> Iterator[str]:
     for machine in machines:
         for partition in () if machine.node is None else partitions_of(machine.node):
             where = TopicPartition(partition.topic, partition.index)
-            is_done = partition.leader is not None and partition.high_watermark == partition.log.log_end_offset
-            led[where] = led.get(where, False) or is_done
+            log, is_led = partition.log, partition.leader is not None and not partition.log.is_lent
+            led[where] = led.get(where, False) or (is_led and partition.high_watermark == log.log_end_offset)
     return (str(where) for where, is_done in led.items() if not is_done)
 
 
@@ -77,12 +77,13 @@ def _check_metadata(machines: Sequence[Machine], ledger: Ledger, versions: dict[
 
 
 def _ends(machines: Sequence[Machine], ledger: Ledger) -> dict[TopicPartition, int]:
+    """Where leaders end now, but for those whose log a thread has."""
     ends = {TopicPartition(name, index): 0 for name, count in ledger.topics.items() for index in range(count)}
     for machine in machines:
         if machine.node is not None:
             for partition in partitions_of(machine.node):
                 where = TopicPartition(partition.topic, partition.index)
-                if where in ends and partition.leader is not None:
+                if where in ends and partition.leader is not None and not partition.log.is_lent:
                     ends[where] = partition.log.log_end_offset
     return ends
 
@@ -90,7 +91,8 @@ def _ends(machines: Sequence[Machine], ledger: Ledger) -> dict[TopicPartition, i
 def _start(machines: Sequence[Machine], where: TopicPartition) -> int:
     """Where a partition begins now: retention may have deleted what a group has not read."""
     held = (partitions_of(machine.node).get(*where) for machine in machines if machine.node is not None)
-    return max((partition.log.log_start_offset for partition in held if partition is not None), default=0)
+    logs = [partition.log for partition in held if partition is not None]
+    return max((log.log_start_offset for log in logs if not log.is_lent), default=0)
 
 
 def _late_nodes(machines: Sequence[Machine], committed: int) -> Iterator[str]:

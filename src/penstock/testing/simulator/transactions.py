@@ -55,11 +55,14 @@ PARTITIONS: Final = 2
 TIMEOUT_MS: Final = 5_000
 PAUSE_S: Final = 0.1
 SETTLE_LIMIT_S: Final = 60.0
+MARKERS_LIMIT_S: Final = 10.0
+"""How long markers may take where all is well; an end is acknowledged before they are written."""
 OF_TRANSACTIONS: Final = 1
 BUSY: Final = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 """The transaction before is still being ended: the same request will do, soon."""
 
 Answer = TypeVar("Answer", bound=Message)
+Ends = dict[TopicPartition, int]
 
 
 class Fate(Enum):
@@ -314,7 +317,7 @@ class TransactingClient(Client):
         bootstrap = self._world.bootstrap(self._random)
         places = [TopicPartition(self.name, index) for index in range(PARTITIONS)]
         async with Consumer(bootstrap, settings) as consumer, Consumer(bootstrap, everything) as other:
-            stable, ends = await consumer.end_offsets(places), await other.end_offsets(places)
+            stable, ends = await self._ends(consumer, other, places)
             for place in places:
                 if stable[place] < ends[place] and not self._may_be_lost:
                     self._world.ledger.violated(f"{place} is stable up to {stable[place]}, and ends at {ends[place]}")
@@ -323,6 +326,15 @@ class TransactingClient(Client):
                 while await consumer.position(place) < stable[place]:
                     values += [record.value or b"" for record in await consumer.poll(1000)]
         return values
+
+    async def _ends(self, consumer: Consumer, other: Consumer, places: list[TopicPartition]) -> tuple[Ends, Ends]:
+        """The last stable offsets, and where the logs end, once the last markers are written."""
+        limit_s = asyncio.get_running_loop().time() + MARKERS_LIMIT_S
+        while True:
+            stable, ends = await consumer.end_offsets(places), await other.end_offsets(places)
+            if stable == ends or self._may_be_lost or asyncio.get_running_loop().time() > limit_s:
+                return stable, ends
+            await asyncio.sleep(PAUSE_S)
 
     def compare(self, values: Iterable[bytes]) -> None:
         """`values` are what a reader of committed records finds in the end."""

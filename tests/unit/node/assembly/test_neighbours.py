@@ -38,6 +38,7 @@ class Cluster:
         self.neighbours.on_metadata([record])
 
 
+STOPS = BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=2, in_controlled_shutdown=1)
 FENCED = BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=2, fenced=1)
 
 
@@ -58,9 +59,19 @@ async def test_nothing_is_waited_for_from_a_broker_that_is_fenced(record: Metada
 async def test_a_broker_that_stops_still_answers() -> None:
     cluster = Cluster()
     stopping = cast("Any", await cluster.neighbours.connect(2))
-    cluster.tell(BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=2, in_controlled_shutdown=1))
-    cluster.tell(FENCED)
+    cluster.tell(STOPS)
+    cluster.tell(FENCED.replace(in_controlled_shutdown=1))  # by its own wish
     assert not stopping.closed
+    cluster.tell(BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=3, fenced=1))  # which says nothing of it
+    assert not stopping.closed
+
+
+async def test_a_broker_that_falls_silent_while_it_stops_is_not_waited_for() -> None:
+    cluster = Cluster()
+    silent = cast("Any", await cluster.neighbours.connect(2))
+    cluster.tell(STOPS)
+    cluster.tell(FENCED)
+    assert silent.closed
 
 
 async def test_a_snapshot_says_the_same() -> None:
