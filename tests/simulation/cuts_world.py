@@ -187,7 +187,7 @@ class World:
         return self.random.choice((0.001, 0.005, 0.05))
 
     def value(self) -> bytes:
-        return b"%d" % self.random.getrandbits(99)
+        return b"%d of %d" % (self.random.getrandbits(99), self.topic_id.int)
 
     # -- what others answer -------------------------------------------------------------------------------------------
 
@@ -246,6 +246,8 @@ class World:
         if partition is None or not self.is_in_sync or partition.log.is_lent or partition.log.health.failure:
             return
         found = entries_of(partition.log)
+        whose = b" of %d" % self.topic_id.int
+        assert all(value.endswith(whose) for _, value in found.values()), "it holds what another topic had"
         for offset in range(max(self.start, partition.log.log_start_offset), self.committed):
             assert found.get(offset, (0, b""))[1] == self.sure[offset], f"what was committed at {offset} is gone"
 
@@ -274,10 +276,7 @@ class World:
         self.opened = asyncio.ensure_future(self.replicas.open_all())
 
     def _soon_failed(self, path: str) -> None:
-        self.loop.call_soon(self._has_failed, path)
-
-    def _has_failed(self, path: str) -> None:
-        self.replicas.on_directory_failed(path)
+        self.loop.call_soon(self.replicas.on_directory_failed, path)
 
     def _fetcher(self, config: BrokerConfig, lease: Any, broker: int) -> ReplicaFetcher:
         follower = Follower(
@@ -312,7 +311,7 @@ class World:
     async def run(self) -> None:
         self.boot()
         actions = [self.append] * 8 + [self.change_leader] * 10 + [self.shorten, self.anew] + [self.give_away] * 3
-        actions += [self.die, self.die_in_a_call, self.fail, self.stop]
+        actions += [self.die, self.die_in_a_call, self.fail, self.full, self.stop]
         for _ in range(STEPS):
             await self.random.choice(actions)()
             await asyncio.sleep(self.random.choice((0, 0.002, 0.02, 0.2)))
@@ -366,12 +365,23 @@ class World:
     async def anew(self) -> None:
         """The topic is deleted, and made again."""
         gone = self.topic_id
-        self.host.sync()  # else the id of the one may be lost with the power, and its log be taken for the other's
         self.topic_id = UUID(int=gone.int + 1)
         self.logs, self.sure, self.start, self.is_in_sync = {broker: [] for broker in OTHERS}, [], 0, True
         self.leader = self.random.choice(OTHERS)
         self.tell(RemoveTopicRecord(topic_id=gone))
         self.tell(*self.records_of_topic())
+        if self.random.random() < 0.5:  # the log of the one that is gone may be back
+            await self.die()
+
+    async def full(self) -> None:
+        """The disk has no room for a while."""
+        self.host.conditions.full = True
+        await asyncio.sleep(0.2)
+        self.host.conditions.full = False
+        self.host.sync()  # else what no flush found room for may be lost
+        for directory in self.directories.roots.online:
+            directory.health.is_full = False
+        self.process.context.copy().run(self.replicas.obey_late)
 
     async def give_away(self) -> None:
         """The replica goes, and comes back empty."""
@@ -401,6 +411,7 @@ class World:
         self.host.error_in = None
         if self.directories.roots.offline:
             await self.die()
+            self.host.sync()  # else what was not flushed then may be lost
 
     async def stop(self) -> None:
         """Cleanly: what is under way is waited for."""

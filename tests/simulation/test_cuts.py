@@ -10,7 +10,9 @@ import pytest
 from tests.simulation.cuts_world import World
 from tests.simulation.soaked import soaked_after
 
+from penstock.log.directories.opening import Opening
 from penstock.log.log_content import LogContent
+from penstock.log.segments import Segments
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.replica_fetcher import ReplicaFetcher
 from penstock.node.partitions.topic_settings import TopicSettingsTable
@@ -107,3 +109,9 @@ def test_a_cut_of_an_old_epoch_that_is_carried_out_when_another_leader_is_follow
 
     monkeypatch.setattr(IsrPartition, "_cut", cut)
     assert what_is_found()
+
+
+def test_an_id_that_a_power_cut_takes_from_a_log_whose_topic_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Segments, "_sync_id", lambda _: None)
+    monkeypatch.setattr(Opening, "_lacks_id", lambda *_: False)
+    assert "what another topic had" in what_is_found(67)

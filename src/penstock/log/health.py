@@ -71,7 +71,12 @@ class Health:
         """The error to raise when the operating system refuses `what`."""
         if may_pass(error):
             self.is_full |= error.errno in FULL
-        elif self.failure is None:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what}: {error}")
+        return self.give_up(error, what)
+
+    def give_up(self, error: OSError, what: str) -> KafkaError:
+        """As `report`, of an error after which the directory cannot be relied on, whatever it is."""
+        if self.failure is None:
             self.failure = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {self.path} is offline: {what}: {error}"
             )

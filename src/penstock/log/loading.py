@@ -35,7 +35,9 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
     disk, is_clean, start_offset = open_files.disk, unread.is_clean, unread.start_offset
     recovery_point = max(unread.recovery_point, 0)
     names = names_of_log(disk, directory)
-    segments = Segments(open_files, directory, _find_segments(open_files, directory, names), start_offset)
+    found = _find_segments(open_files, directory, names)
+    is_new = not found
+    segments = Segments(open_files, directory, found, start_offset)
     # Even a clean close does not sync the name of a segment that has no records.
     segments.has_new_names |= not (is_clean and segments.active.size)
     epochs = LeaderEpochs(disk, f"{directory}/{LEADER_EPOCHS}")
@@ -46,6 +48,8 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
     if end_offset is None:
         # A killed process leaves no word of what is on the disk.
         recovery_point, end_offset = _recover(segments, recovery_point, epochs, config)
+        if not is_new:
+            _make_sure_of(segments.active)
         epochs.truncate_from_end(end_offset)
     snapshot_offsets = [offset for offset in map(_snapshot_offset, names) if offset is not None]
     snapshots = ProducerSnapshots(disk, directory, snapshot_offsets)
@@ -74,6 +78,11 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
         recovery_point=min(recovery_point, end_offset),
         rewritten_below=unread.rewritten_below,
     )
+
+
+def _make_sure_of(active: Segment) -> None:
+    """Where it was cut the disk may still have other records: they must not come back before newer ones."""
+    active.opened().sync()
 
 
 def _find_segments(open_files: OpenFiles, directory: str, names: list[str]) -> list[Segment]:

@@ -232,6 +232,7 @@ class LogContent:
         if offset <= self.segments[0].base_offset or offset < self.start_offset:
             self.start_anew_at(offset)
             return
+        self._distrust_from(offset)  # first, as it may fail half-way
         self.segments.drop_from(self.segments.number_of(offset) + 1)
         cut = self.segments.cut_active(offset)
         end_offset = offset if cut is None else cut
@@ -261,13 +262,17 @@ class LogContent:
             self.segments.sync_names()
 
     def _end_at(self, end_offset: int) -> None:
-        """The log was cut. A power cut may undo that, and the checkpoint may still hold the old recovery point."""
+        """The log was cut."""
         self._room = Room()
-        self.rewritten_below = max(self.rewritten_below, self.end_offset)
+        self._distrust_from(end_offset)
         self.end_offset = end_offset
+
+    def _distrust_from(self, offset: int) -> None:
+        """A power cut may undo a cut, and the checkpoint may still hold the old recovery point."""
+        self.rewritten_below = max(self.rewritten_below, self.end_offset)
         with self._cutting:
             self._cuts += 1
-        self.recovery_point = min(self.recovery_point, end_offset)
+        self.recovery_point = min(self.recovery_point, offset)
 
     def start_at(self, offset: int) -> None:
         """Records below `offset` can no longer be read."""

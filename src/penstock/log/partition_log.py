@@ -14,7 +14,7 @@ from penstock.log.health import Health
 from penstock.log.log_content import LogContent
 from penstock.log.log_holder import LogHolder
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
-from penstock.log.lookup import Search, find_max_timestamp, find_timestamp
+from penstock.log.lookup import Search, TimestampOffset, find_max_timestamp, find_timestamp
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, check_first
 from penstock.log.removals import Removals
@@ -42,7 +42,7 @@ class PartitionLog(LogHolder):
     `health`, that of the log directory, is offline, nothing is written, flushed or read any more.
     """
 
-    __slots__ = ("_removals", "cleaned_to", "owner")
+    __slots__ = ("_removals", "cleaned_to", "is_unclaimable", "owner")
 
     def __init__(
         self,
@@ -64,6 +64,8 @@ class PartitionLog(LogHolder):
         super().__init__(open_files, directory, topic, partition, config, health, unread)
         self._removals = removals
         self.owner: UUID | None = None  # the id of the topic that has claimed it (`LogDirectories`)
+        self.is_unclaimable = False
+        """A crash has left records and no id: no flush was over, and they may be of an earlier topic of this name."""
         self.cleaned_to = 0
 
     # appending
@@ -161,12 +163,24 @@ class PartitionLog(LogHolder):
     def search_timestamp(self, timestamp_ms: int) -> Search:
         """The first record whose timestamp is at least this one, in steps (see `lookup`)."""
         with self.health.reporting(self._name):
-            return (yield from find_timestamp(self.segments, timestamp_ms, self.log_start_offset))
+            return (yield from self._in_steps(find_timestamp(self.segments, timestamp_ms, self.log_start_offset)))
 
     def search_max_timestamp(self) -> Search:
         """The first record that has the latest timestamp of the log, in steps."""
         with self.health.reporting(self._name):
-            return (yield from find_max_timestamp(self.segments, self.log_start_offset))
+            return (yield from self._in_steps(find_max_timestamp(self.segments, self.log_start_offset)))
+
+    def _in_steps(self, search: Search) -> Search:
+        """Others have their turn in between; a thread that got the log must have its segments alone."""
+        found = None
+        while True:
+            try:
+                work = search.send(found)
+            except StopIteration as end:
+                result: TimestampOffset | None = end.value
+                return result
+            found = yield work
+            self.check_not_lent()
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """As OffsetForLeaderEpoch answers; (-1, -1) if unknown."""

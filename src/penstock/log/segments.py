@@ -7,12 +7,13 @@ producers belong to `log_content`. Every method may raise OSError.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from operator import is_
 from typing import overload
 
 from penstock.log.disk import Disk
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
-from penstock.log.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from penstock.log.names import CLEANED_SUFFIX, DELETED_SUFFIX, PARTITION_METADATA, SWAP_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.removals import Removals
 from penstock.log.segment import Segment
@@ -21,7 +22,16 @@ from penstock.log.segment import Segment
 class Segments(Sequence[Segment]):
     """`has_new_names`: until `sync_names`, a power cut may undo that segments were made or removed."""
 
-    __slots__ = ("_bases", "_directory", "_open_files", "_segments", "active", "has_new_names", "size_bytes")
+    __slots__ = (
+        "_bases",
+        "_directory",
+        "_has_synced_id",
+        "_open_files",
+        "_segments",
+        "active",
+        "has_new_names",
+        "size_bytes",
+    )
 
     active: Segment
 
@@ -32,7 +42,7 @@ class Segments(Sequence[Segment]):
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.size_bytes = sum(segment.size for segment in segments)
-        self.has_new_names = False
+        self.has_new_names = self._has_synced_id = False
         if segments:
             self.active = segments[-1]
         else:
@@ -206,15 +216,23 @@ class Segments(Sequence[Segment]):
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Made or removed segments stay so after a power cut."""
+        """Made or removed segments stay so after a power cut, and whose they are is known."""
         if self.has_new_names:
             self.has_new_names = False  # first: segments made meanwhile set it again
             try:
+                self._sync_id()
                 self._open_files.disk.sync_directory(self._directory)
                 self._open_files.disk.sync_directory(self._directory.rpartition("/")[0])
             except OSError:
                 self.has_new_names = True
                 raise
+
+    def _sync_id(self) -> None:
+        """It was written when the directory was made, by a loop that waits for no disk."""
+        if not self._has_synced_id:
+            with suppress(FileNotFoundError):
+                self._open_files.disk.open(f"{self._directory}/{PARTITION_METADATA}").sync()
+            self._has_synced_id = True
 
     def forget_files(self) -> None:
         """Nothing is saved; the segments are not to be used any more."""

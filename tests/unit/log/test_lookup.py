@@ -5,6 +5,7 @@ from tests.unit.log.logs import NOW, append, batch, open_log, run_through
 
 from penstock.log import lookup
 from penstock.log.config import LogConfig
+from penstock.log.log_holder import LentError
 from penstock.log.lookup import Search, TimestampOffset
 from penstock.log.segment import Segment
 from penstock.protocol.compression import Compression
@@ -138,3 +139,16 @@ def test_what_lies_below_the_log_start_is_not_found(tmp_path: Path) -> None:
         append(log, batch(1))
     log.advance_log_start(3)
     assert run_through(log.search_timestamp(NOW)) == TimestampOffset(NOW, 3, 0)
+
+
+def test_a_search_goes_no_further_while_a_thread_has_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "SEGMENTS_A_STEP", 2)
+    log = open_log(tmp_path, CONFIG)
+    for _ in range(9):
+        append(log, batch(1))
+    for search in (log.search_timestamp(NOW + 1), log.search_max_timestamp()):
+        assert next(search) is None
+        log.lend()
+        with pytest.raises(LentError):
+            next(search)
+        log.take_back(is_whole=True)

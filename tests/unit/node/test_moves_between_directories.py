@@ -315,7 +315,7 @@ def test_a_disk_that_cannot_be_read_is_an_error_of_one_move(tmp_path: Path) -> N
     directories = opened(tmp_path, disk)
     log = directories.create("t", 0, TOPIC_ID, CONFIG)
     append(log, batch(1))
-    future = directories.create_future(log, str(tmp_path / "p2"))
+    future = directories.create_future(log, str(tmp_path / "p2"), 0)
     found = moves._next_slice(log, future)
     assert found is not None
     disk.fail("read", "p1/")
@@ -329,7 +329,7 @@ def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectori
     log = directories.create("t", 0, TOPIC_ID, CONFIG)
     for _ in range(9):
         append(log, batch(1))
-    future = directories.create_future(log, str(tmp_path / "p2"))
+    future = directories.create_future(log, str(tmp_path / "p2"), 0)
     while (found := moves._next_slice(log, future)) is not None:
         moves._copy(log, log.changes, found, future)
     future.close()
@@ -415,7 +415,7 @@ async def test_a_move_that_fails_by_our_own_fault_ends_no_other(
 ) -> None:
     create_future = LogDirectories.create_future
 
-    def fail_first(directories: LogDirectories, log: PartitionLog, path: str) -> PartitionLog:
+    def fail_first(directories: LogDirectories, log: PartitionLog, path: str, begin: int) -> PartitionLog:
         monkeypatch.setattr(LogDirectories, "create_future", create_future)
         raise ZeroDivisionError
 

@@ -187,12 +187,14 @@ class LogDirectories:
         return is_there
 
     def claim(self, log: PartitionLog, topic_id: UUID) -> bool:
-        """By the id in the log's directory; a log without one becomes the topic's. Raises
-        KafkaError(KAFKA_STORAGE_ERROR).
+        """By the id in the log's directory; a log without one becomes the topic's, unless it may be another topic's.
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
         if log.owner is not None:
             return log.owner == topic_id
         found = self.topic_id_of(log)
+        if found is None and log.is_unclaimable and has_replicas(log.topic):
+            return False
         if found is None:
             self._write_topic_id(log.health, log.directory, topic_id)
         elif found != topic_id:
@@ -201,12 +203,12 @@ class LogDirectories:
         return True
 
     def _make_way(self, log: PartitionLog, topic_id: UUID) -> None:
-        """The log has another topic's id."""
+        """The log has another topic's id, or none that a crash has left."""
         directory = log.directory
         if not has_replicas(log.topic):
             raise self._is_not_its(f"{directory} (move it away if it is not missed)", topic_id)
         path = self.set_aside(log)
-        logger.warning("%s is of an earlier topic: now %s, remove it if it is not missed", directory, path)
+        logger.warning("%s may be of an earlier topic: now %s, remove it if it is not missed", directory, path)
 
     @staticmethod
     def _is_not_its(what: str, topic_id: UUID) -> KafkaError:
@@ -286,8 +288,10 @@ class LogDirectories:
 
     # moving logs from one directory to another
 
-    def create_future(self, log: PartitionLog, path: str) -> PartitionLog:
-        """An empty log in the log directory `path` that is to become a copy of `log`. Raises KafkaError."""
+    def create_future(self, log: PartitionLog, path: str, begin: int) -> PartitionLog:
+        """An empty log in the log directory `path` that is to become a copy of `log`, which begins with this offset. A
+        thread may do it. Raises KafkaError.
+        """
         key, directory = (log.topic, log.partition), self.roots[path]
         name = renamed_partition_directory(FUTURE_DIRECTORY_SUFFIX, *key, random_uuid(self._random))
         if parse_future_directory(name) != key:
@@ -297,7 +301,7 @@ class LogDirectories:
             self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
         config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before any broker relies on it
         future = future_log(self.open_files, self._removals, directory, f"{path}/{name}", key, config, is_clean=True)
-        future.truncate_fully_and_start_at(log.log_start_offset, durable=True)  # there may be nothing to flush
+        future.truncate_fully_and_start_at(begin, durable=True)  # there may be nothing to flush
         self.futures[key] = future
         return future
 
@@ -320,7 +324,7 @@ class LogDirectories:
         where the original is now, for `swapped`. Raises KafkaError.
 
         The original goes first: a copy without its original, whose names have the same unique id, is whole, and the
-        next start finishes what a crash interrupted. When the copy cannot be renamed, the original comes back.
+        next start finishes what a crash interrupted. When either cannot be renamed, durably, both get their names back.
         """
         key = (log.topic, log.partition)
         future = self.futures[key]
@@ -330,21 +334,26 @@ class LogDirectories:
         final = f"{future.parent}/{partition_directory(*key)}"
         with future.health.raising(f"writing checkpoints in {future.parent}"):
             self.roots[future.parent].make_way(key)
-        self.roots[log.parent].gone([key])
-        with log.health.raising(f"renaming {directory}"):
-            self._disk.rename(directory, gone)
-            self._disk.sync_directory(log.parent)
-        try:
-            self._disk.rename(future.directory, final)
-            self._disk.sync_directory(future.parent)
-        except OSError as error:
-            failure = future.health.report(error, f"renaming {future.directory}")
+        renamed: list[tuple[Health, str, str]] = []
+        for health, source, target in ((log.health, directory, gone), (future.health, future.directory, final)):
             try:
-                self._disk.rename(gone, directory)
-            except OSError as another:
-                raise log.health.report(another, f"renaming {gone}") from another
-            raise failure from error
+                self._disk.rename(source, target)
+                renamed.append((health, source, target))
+                self._disk.sync_directory(health.path)
+            except OSError as error:
+                failure = health.report(error, f"renaming {source}")
+                self._name_back(renamed)
+                raise failure from error
+        self.roots[log.parent].gone([key])
         return gone
+
+    def _name_back(self, renamed: list[tuple[Health, str, str]]) -> None:
+        """The last one first. Where that fails nobody knows any more what lies where."""
+        for health, source, target in reversed(renamed):
+            try:
+                self._disk.rename(target, source)
+            except OSError as error:
+                health.give_up(error, f"renaming {target}")
 
     def swapped(self, log: PartitionLog, gone: str, now_ms: int) -> None:
         """From now on the log is what was its copy."""

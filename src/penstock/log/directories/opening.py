@@ -6,6 +6,7 @@ an earlier version renamed, because a client had made a topic of that name, is n
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from penstock.log.checkpoint import TopicPartition, read_topic_id
 from penstock.log.config import LogConfig
@@ -14,6 +15,7 @@ from penstock.log.directories.finding import empty_partitions, empty_twin, parti
 from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.names import (
     DELETED_DIRECTORY_SUFFIX,
+    PARTITION_METADATA,
     parse_future_directory,
     parse_put_away_directory,
     partition_directory,
@@ -112,6 +114,13 @@ class Opening:
             log.cleaned_to = cleaned_offsets.get(key, 0)
             if self._takes_in(log) and not (directory.is_clean or is_empty):
                 log.load()
+                log.is_unclaimable = recovery_point <= 0 and self._lacks_id(log)
+
+    def _lacks_id(self, log: PartitionLog) -> bool:
+        """On the disk, whatever the page cache has after a sync that failed."""
+        with suppress(FileNotFoundError):
+            self._disk.open_for_reading(f"{log.directory}/{PARTITION_METADATA}").forget_cache()
+        return read_topic_id(self._disk, log.directory) is None
 
     def _takes_in(self, log: PartitionLog) -> bool:
         """An empty log that is also elsewhere is removed."""

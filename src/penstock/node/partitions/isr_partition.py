@@ -202,9 +202,8 @@ class IsrPartition(Partition):
         return done
 
     def _take_back(self, cut: asyncio.Future[None]) -> None:
-        is_whole = cut.exception() is None
-        waiting = self.log.take_back(is_whole=is_whole)
-        if is_whole:
+        waiting = self.log.take_back(is_whole=cut.exception() is None)
+        if self.log.is_loaded:  # else nobody knows yet where it ends, or its directory has failed meanwhile
             self.was_cut()
         for go_on in waiting:
             go_on()

@@ -193,7 +193,8 @@ class DirectoryMoves:
         await _back(log)
         future = self._directories.futures.get(key)
         if future is None:
-            future = await self._in_thread(path, partial(self._directories.create_future, log, path))
+            create = partial(self._directories.create_future, log, path, log.log_start_offset)
+            future = await self._in_thread(path, create)
             if not self._is_wanted(key, move):
                 self._unwanted[key] = None
         logger.info("%s moves from %s to %s", partition, log.parent, path)
@@ -286,7 +287,7 @@ class Pause:
 
     @property
     def takes(self) -> bool:
-        return self._bytes < MOST_HELD_BYTES
+        return self._bytes < MOST_HELD_BYTES and self._partition.leader is not None  # else another one is asked
 
     def hold(self, held: Held) -> None:
         self._held[held] = None

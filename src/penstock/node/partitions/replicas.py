@@ -278,6 +278,7 @@ class LocalReplicas:
         self._todo.extend(self._late)
         self._late.clear()
         self._todo.work()
+        self.has_settled()  # also if it did not take long: no other metadata need come
 
     def hold_missing(self, topic: TopicImage, index: int) -> Partition | None:
         """Try again to hold a replica whose log could not be made; None if it is not ours. Raises KafkaError."""
@@ -422,8 +423,7 @@ class LocalReplicas:
         partition.resign()
 
     def _drop_untouched(self, topic_id: UUID, index: int) -> None:
-        log = self._table.get_untouched(topic_id, index)
-        if log is not None:
+        if (log := self._table.get_untouched(topic_id, index)) is not None:
             self._table.forget_untouched(topic_id, index)
             self._delete(log, topic_id)
 

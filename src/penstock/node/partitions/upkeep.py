@@ -17,6 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.log_holder import LentError
 from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
 from penstock.node.environment.alarm import Turns
 from penstock.node.environment.signal import Signal
@@ -162,6 +163,9 @@ class Upkeep:
                 retired = log.apply_retention(now_ms, high_watermark=partition.needed_from)
                 if log.config.retention_consumed:
                     self.kept_until_consumed(partition)
+        except LentError:  # since it was flushed
+            log.when_back(partial(self._look_again, partition))
+            return
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)
         except Exception:  # it has its next turn all the same

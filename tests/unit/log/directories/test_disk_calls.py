@@ -1,5 +1,7 @@
 """What each operation on log directories asks of the disk, in order: what is replaced, renamed, removed, and synced."""
 
+import errno
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +47,7 @@ class World:
         return self
 
     def future(self) -> PartitionLog:
-        return self.directories.create_future(self.log, f"{self.disk.root}b")
+        return self.directories.create_future(self.log, f"{self.disk.root}b", self.log.log_start_offset)
 
     def did(self, work: Callable[[], object]) -> list[str]:
         """The writes of segments and their indexes are left out."""
@@ -115,6 +117,7 @@ def test_a_copy_begins_where_its_original_does_and_durably(world: World) -> None
     assert world.did(world.future) == [
         "make b/t-0.#-future",
         "replace b/t-0.#-future/partition.metadata",
+        "sync b/t-0.#-future/partition.metadata",
         "sync directory b/t-0.#-future",
         "sync directory b",
     ]
@@ -292,3 +295,75 @@ def test_only_the_files_of_a_kind_are_discarded(world: World) -> None:
     kept = set(world.disk.names(world.log.directory))
     world.directories.discard(world.log, ".timeindex")
     assert kept - set(world.disk.names(world.log.directory)) == {f"{0:020}.timeindex"}
+
+
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_a_swap_that_is_not_sure_to_last_leaves_everything_where_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Too many files are open for a moment: what is appended from then on must not go to a directory to be removed."""
+    log, future = world.log, world.future()
+    append(future, batch(5))
+    future.close(durable=True)
+    sync_directory = RecordedDisk.sync_directory
+
+    def refuse(disk: RecordedDisk, path: str) -> None:
+        if path == f"{disk.root}{where}":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        sync_directory(disk, path)
+
+    log.lend()
+    with monkeypatch.context() as refusing:
+        refusing.setattr(RecordedDisk, "sync_directory", refuse)
+        with pytest.raises(KafkaError, match="renaming"):
+            world.directories.swap(log)
+    log.take_back(is_whole=True)
+    assert sorted(path.name for path in Path(log.parent).iterdir() if path.is_dir()) == ["t-0"]
+    assert append(log, batch(1)) == 5
+    assert Path(future.directory).is_dir()
+    log.close()
+    world.directories.swapped(log, world.directories.swap(log), NOW)
+    assert log.parent == f"{world.disk.root}b"
+
+
+def test_where_names_cannot_be_given_back_the_directory_is_offline(world: World) -> None:
+    log, future = world.log, world.future()
+    future.close(durable=True)
+    world.disk.fail("sync directory", "/b", errno.ENOSPC)
+    world.disk.fail("rename", "-delete", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        world.directories.swap(log)
+    assert log.health.failure is not None
+    assert future.health.failure is not None
+
+
+def test_the_first_flush_of_a_log_makes_its_id_outlive_a_power_cut_too(world: World) -> None:
+    metadata = "sync a/t-0/partition.metadata"
+    assert world.did(world.log.flush)[:4] == ["sync a/t-0/.log", metadata, "sync directory a/t-0", "sync directory a"]
+    world.log.load().roll(5, NOW)
+    append(world.log, batch(5))
+    done = world.did(world.log.flush)
+    assert "sync directory a" in done
+    assert metadata not in done, "once"
+
+
+def test_the_end_of_a_log_that_a_crash_left_is_synced_before_anything_is_appended(world: World) -> None:
+    """It was cut, and had been flushed before: a power cut would bring that back, before newer records elsewhere."""
+    append(world.log, batch(5))
+    world.log.flush()
+    world.log.truncate_to(5)
+    world.directories.create("t", 1, TOPIC_ID, CONFIG)
+    world.directories.abandon()
+    done = world.did(world.opened)
+    assert [one for one in done if one.startswith("sync ")] == ["sync a/t-0/.log"]
+
+
+def test_a_cut_that_failed_half_way_is_known_to_have_begun(world: World) -> None:
+    """What is appended after that may lie where records were flushed before."""
+    append(world.log, batch(5))
+    world.log.flush()
+    world.disk.fail("truncate", ".log", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        world.log.truncate_to(5)
+    assert world.log.recovery_point <= 5
+    assert world.log.load().rewritten_below == 10

@@ -1,6 +1,9 @@
 """What a partition tells those who look after its followers, and when its high watermark has to be written down."""
 
+import asyncio
+import errno
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -248,3 +251,15 @@ def test_who_waits_is_called_when_enough_must_no_longer_be_in_sync(one: One) -> 
     one.partition.min_insync_replicas = 2
     one.partition.min_insync_replicas = 1
     assert woken == [1]
+
+
+async def test_who_waits_for_a_log_hears_of_its_cut_though_its_directory_has_failed_meanwhile(one: One) -> None:
+    one.obey(OTHER, [OTHER])
+    heard = list[str]()
+    with ThreadPoolExecutor(1) as threads:
+        cut = one.partition.begin_at(3, threads)
+        one.partition.log.when_back(lambda: heard.append("back"))
+        one.partition.log.health.report(OSError(errno.EIO, "elsewhere in it"), "a test")
+        await cut
+    await asyncio.sleep(0)
+    assert heard == ["back"]

@@ -13,7 +13,7 @@ from tests.unit.node.on_disk import Node, node_on, topic_records
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord
-from penstock.node.partitions.moves import DirectoryMoves, _cut, _next_slice
+from penstock.node.partitions.moves import DirectoryMoves, Pause, _cut, _next_slice
 
 SEGMENT = "00000000000000000001.log"
 
@@ -46,7 +46,7 @@ def empty_from_one_on(node: Node) -> PartitionLog:
 def test_a_copy_of_an_empty_log(tmp_path: Path, synced: dict[str, list[str]]) -> None:
     with node_on(tmp_path, *topic_records()) as node:
         log = empty_from_one_on(node)
-        future = node.directories.create_future(log, str(tmp_path))
+        future = node.directories.create_future(log, str(tmp_path), 1)
         assert _next_slice(log, future) is None
         future.close()
         assert SEGMENT in synced[future.directory]
@@ -56,7 +56,7 @@ def test_a_copy_of_an_empty_log(tmp_path: Path, synced: dict[str, list[str]]) ->
 def test_a_copy_whose_log_became_empty(tmp_path: Path, synced: dict[str, list[str]]) -> None:
     with node_on(tmp_path, *topic_records()) as node:
         node.produce(b"old")
-        future = node.directories.create_future(node.partition().log, str(tmp_path))
+        future = node.directories.create_future(node.partition().log, str(tmp_path), 0)
         log = node.partition().log
         log.load().roll(log.log_end_offset, node.now_ms)
         log.advance_log_start(1)
@@ -93,3 +93,12 @@ def test_the_last_directory_that_was_asked_for_counts(tmp_path: Path) -> None:
         wanted = moves._wanted[partition.topic, 0]
         moves.move(partition, "/there")
         assert moves._wanted[partition.topic, 0] is wanted, "the same again goes on"
+
+
+def test_what_is_produced_waits_for_the_disk_of_the_leader_alone(tmp_path: Path) -> None:
+    """Who leads no longer answers that at once: the producer finds the new leader, however long the disk takes."""
+    with node_on(tmp_path, *topic_records()) as node:
+        pause = Pause(node.partition())
+        assert pause.takes
+        node.commit(PartitionChangeRecord(topic_id=node.partition().topic_id, partition_id=0, leader=2))
+        assert not pause.takes

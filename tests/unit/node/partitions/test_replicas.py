@@ -290,3 +290,17 @@ def test_replicas_are_throttled_that_the_topic_names_on_this_broker(tmp_path: Pa
         assert [throttled(node, 0), throttled(node, 1)] == [(True, True), (False, True)]
         node.commit(*(config(key, None) for key in keys))
         assert [throttled(node, 0), throttled(node, 1)] == [(False, False), (False, False)]
+
+
+async def test_a_leader_whose_log_waited_for_its_disk_is_told_of_to_coordinators(node: Node) -> None:
+    """Metadata may say nothing for a long time then."""
+    node.commit(*topic_records())
+    log, settled = node.partition().log, list[bool]()
+    node.replicas.has_settled.listen(lambda: settled.append(node.partition().leader is not None))
+    log.lend()
+    node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=NODE_ID))
+    assert node.partition().leader is None
+    for go_on in log.take_back(is_whole=True):
+        go_on()
+    await asyncio.sleep(0)
+    assert settled[-1:] == [True]

@@ -225,3 +225,20 @@ async def test_what_fails_by_our_own_fault_has_its_next_turn(node: Node, monkeyp
         await node.upkeep.run_due()
     await later(node, 10 * RETENTION_MS + UpkeepIntervals().retention_check_ms)
     assert node.partition().log.log_start_offset == 1
+
+
+async def test_a_log_that_a_thread_gets_while_it_is_flushed_is_looked_after_when_it_is_back(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.produce(b"old")
+    log = node.partition().log
+    node.upkeep.watch(node.partition(), due_ms=node.now_ms)
+    with monkeypatch.context() as lending:
+        lending.setattr(PartitionLog, "maybe_flush", lambda *_: log.lend())
+        await node.upkeep.run_due()
+    await later(node, 10 * RETENTION_MS)
+    for go_on in log.take_back(is_whole=True):
+        go_on()
+    await later(node, 0)
+    assert log.log_start_offset == 1
+    assert not caplog.records

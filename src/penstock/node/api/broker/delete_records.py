@@ -98,7 +98,11 @@ class _Deletion:
         if leader is None:
             self.result.error_code, self.result.low_watermark = ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_LOW_WATERMARK
             return True
-        reached = leader.low_watermark(self.partition.log.log_start_offset, self._is_alive)
+        try:
+            reached = leader.low_watermark(self.partition.log.log_start_offset, self._is_alive)
+        except KafkaError as error:  # it moves to another disk, or its own fails: time may be over before that is
+            self.result.error_code, self.result.low_watermark = error.code, NO_LOW_WATERMARK
+            return False
         self.result.low_watermark = reached
         self.result.error_code = ErrorCode.NONE if reached >= self._offset else ErrorCode.REQUEST_TIMED_OUT
         return reached >= self._offset

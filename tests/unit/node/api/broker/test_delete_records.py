@@ -136,3 +136,19 @@ async def test_followers_hear_at_once_where_the_log_begins(node: Node) -> None:
     async with asyncio.timeout(10):
         answer = await poll
     assert told_of(answer).log_start_offset == 2  # type: ignore[arg-type]
+
+
+async def test_it_is_answered_in_time_where_the_log_waits_for_its_disk(node: Node) -> None:
+    deletion = Deletion(node, 3, timeout_ms=1)
+    log = node.partition().log
+    log.lend()
+    follow_while_lent(node)
+    assert await deletion.result() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    log.take_back(is_whole=True)
+
+
+def follow_while_lent(node: Node) -> None:
+    """What wakes those who wait must not fail because of them: the leader leads on."""
+    leader = node.partition().leader
+    node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[NODE_ID, OTHER]))
+    assert node.partition().leader is leader
