@@ -48,9 +48,16 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def has_ended(session: SparkSession) -> bool:
-    """Whether Java, which this process has started, is there no more."""
-    process = session.sparkContext._gateway.proc  # type: ignore[union-attr]
-    return process.poll() is not None
+    """Whether Java, which this process has started, is there no more, or Spark in it was stopped: by errors of its own,
+    or by somebody's `spark.stop()`.
+    """
+    context = session.sparkContext
+    if context._gateway.proc.poll() is not None or context._jsc is None:  # type: ignore[union-attr]
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:  # it ends at this moment
+        return True
 
 
 def of_this_run(session: SparkSession, key: str) -> str | None:

@@ -4,9 +4,10 @@ import json
 import socket
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
@@ -21,6 +22,8 @@ from penstock.pipeline.jvm import has_ended
 from penstock.pipeline.running.run import BesideOthers, plain_message
 
 LOOK_EVERY_S: Final = 0.5
+PAUSE_S: Final = 0.1
+MOST_OF_A_LINE: Final = 1 << 20
 MOST_PLANNED: Final = 4
 """At a time."""
 READ_BYTES: Final = 1 << 16
@@ -73,9 +76,10 @@ def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], 
         code = 0
     except click.ClickException as error:
         told.write(printable_json({"event": "failed", "error": error.format_message()}) + "\n")
-    except Exception as error:
+    except BaseException as error:  # sys.exit in a pipeline's own Python ends that pipeline
         traceback.print_exc()
-        told.write(printable_json({"event": "failed", "error": plain_message(error)}) + "\n")
+        said = plain_message(error) if isinstance(error, Exception) else repr(error)
+        told.write(printable_json({"event": "failed", "error": said}) + "\n")
     finally:
         runs.pop(number)
         told.flush()
@@ -104,6 +108,7 @@ class SharedPlace(Place):
         try:
             yield session
         finally:
+            _end_all(session)
             self._own = None
 
     def stop(self) -> threading.Event:
@@ -125,6 +130,19 @@ class SharedPlace(Place):
             )
 
 
+def _end_all(session: SparkSession) -> None:
+    """A run is over when none of its queries goes on, whatever has ended it: another worker may begin them then.
+
+    One that goes on for longer than Spark waits (`spark.sql.streaming.stopTimeout`) is stopped again; in the end the
+    worker kills the driver.
+    """
+    while active := session.streams.active:
+        for query in active:
+            with suppress(Exception):
+                query.stop()
+        time.sleep(PAUSE_S)
+
+
 def _interrupt(session: SparkSession) -> None:
     for query in session.streams.active:
         query.stop()
@@ -140,10 +158,13 @@ class Told:
         self._out, self._lock = out, threading.Lock()
 
     def write(self, text: str) -> int:
-        *lines, self.run.rest = (getattr(self.run, "rest", "") + text).split("\n")
+        *lines, rest = (getattr(self.run, "rest", "") + text).split("\n")
+        whole = len(rest) - len(rest) % MOST_OF_A_LINE
+        self.run.rest = rest[whole:]
+        lines += [rest[:whole]] if whole else []
         number = getattr(self.run, "number", None)
         for line in lines:
-            self._print(line if number is None else json.dumps({"run": number, "line": line}))
+            self.say({"line": line} if number is None else {"run": number, "line": line})
         return len(text)
 
     def flush(self) -> None:
@@ -154,9 +175,6 @@ class Told:
         return False
 
     def say(self, message: Mapping[str, Any]) -> None:
-        self._print(json.dumps(message))
-
-    def _print(self, line: str) -> None:
         with self._lock:
-            self._out.write(line + "\n")
+            self._out.write(json.dumps(message) + "\n")
             self._out.flush()

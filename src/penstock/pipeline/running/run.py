@@ -46,9 +46,13 @@ class BesideOthers(Value):
     turns: threading.Semaphore
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """It comes after a while in any case: others may wait for a cluster that does not answer."""
-        has_turn = self.turns.acquire(timeout=TURN_WITHIN_S)
+    def turn(self, stop: threading.Event) -> Iterator[None]:
+        """It comes after a while in any case: others may wait for a cluster that does not answer. Who is to stop waits
+        for none.
+        """
+        deadline_s, has_turn = time.monotonic() + TURN_WITHIN_S, False
+        while not (has_turn or stop.is_set() or time.monotonic() >= deadline_s):
+            has_turn = self.turns.acquire(timeout=LOOK_EVERY_S)
         try:
             yield
         finally:
@@ -101,8 +105,9 @@ def run_pipeline(
             has_names = sources_have_names(session, spec)
             with _shared_fetches(session, spec, beside) as shared, named_sources(session, has_names=has_names):
                 streams = stream_of(session, shared, has_names=has_names)
-                with nullcontext() if beside is None else beside.turn():
-                    _begin(session, spec, streams, checkpoints, queries)
+                with nullcontext() if beside is None else beside.turn(stop):
+                    if not stop.is_set():
+                        _begin(session, spec, streams, checkpoints, queries)
                     if beside is not None:
                         _until_sources_are_there(queries, stop)
                 run = _Run(spec, queries, feed, on_progress, on_failure)
