@@ -42,6 +42,7 @@ def mirror_a_cluster(folder: Path, say: Say) -> None:
         try:
             _expect(target, 1)
             _write(source, 1)
+            wait_until("the next part comes", lambda: len(_found(target)) > RECORDS, limit_s=LIMIT_S)
             mirror.kill()
             _write(source, 2)
             mirror = Process(program, folder / "mirror-2.out")

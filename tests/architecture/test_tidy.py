@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "src" / "penstock" / "protocol" / "messages"
 FILE_LINES = 450
 FUNCTION_LINES = 60
-BENCH_LINES = 8_550
+BENCH_LINES = 8_570
 """Of all measurements, drills and scenarios together: what a new one needs is mostly there."""
 FORBIDDEN_NAMES = {"common", "utils", "util", "helpers", "helper", "manager", "misc"}
 

@@ -226,32 +226,40 @@ class AccessRules:
     ) -> Generator[None, None, bool]:
         """Whether that may be done with any one resource of a type; nothing is implied here, as in Kafka.
 
-        In steps: many may be allowed that are denied again. It is of no use any more when a rule changes.
+        In steps: many may be allowed that are denied again. Rules may change between them: what is allowed all the
+        while is found, and what is found is allowed when it is.
         """
         if self.allows(principal, host, operation, resource, HARDCODED):
             return True
-        owned, about = list(self._of(principal, resource)), [*product((operation, Operation.ALL), self._hosts(host))]
-        allowed, denied = (
-            [names.patterns[key] for names in owned for one in about if (key := (permission, *one)) in names.patterns]
-            for permission in (Permission.ALLOW, Permission.DENY)
-        )
-        if any(_EVERYTHING in each for each in denied):
-            return False
-        lengths = set().union(*(names.lengths for names in owned))
-        looked_up = 0
-        for pattern in chain.from_iterable(allowed):
-            if pattern == _EVERYTHING:
-                return True
-            for one in _around(pattern, lengths):
-                looked_up += 1 + len(denied)
+        about = principal, host, operation, resource
+        to_look_at = chain.from_iterable([list(each) for each in self._patterns(*about, Permission.ALLOW)])
+        while True:
+            allowed, denied = (self._patterns(*about, permission) for permission in (Permission.ALLOW, Permission.DENY))
+            if any(_EVERYTHING in each for each in denied):
+                return False
+            lengths = set().union(*(names.lengths for names in self._of(principal, resource)))
+            looked_up = 0
+            for pattern in to_look_at:
+                around = [] if pattern == _EVERYTHING else _around(pattern, lengths)
+                for one in around:
+                    looked_up += 1 + len(denied)
+                    if any(one in each for each in denied):
+                        break
+                else:
+                    if any(pattern in each for each in allowed):
+                        return True
                 if looked_up >= LOOK_UPS_A_STEP:
-                    looked_up = 0
-                    yield None
-                if any(one in each for each in denied):
                     break
             else:
-                return True
-        return False
+                return False
+            yield None
+
+    def _patterns(
+        self, principal: str, host: str, operation: Operation, resource: Resource, permission: Permission
+    ) -> list[dict[Pattern, None]]:
+        """What rules say that for."""
+        keys = [(permission, *each) for each in product((operation, Operation.ALL), self._hosts(host))]
+        return [names.patterns[key] for names in self._of(principal, resource) for key in keys if key in names.patterns]
 
     def _of(self, principal: str, resource: Resource) -> Iterator[_Names]:
         for owner in dict.fromkeys((principal, EVERY_USER)):

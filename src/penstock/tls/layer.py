@@ -115,7 +115,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._raw: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None
         self._unfinished = self._answers = 0
-        """Bytes of the handshake that have come, and of TLS itself that wait behind others for the peer to read."""
+        """Bytes of the handshake that were fed, and of TLS itself that wait behind others for the peer to read."""
         self._left = 0
         """Bytes of a record that has begun and is still to come."""
         self._rest = b""
@@ -128,6 +128,11 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     def peer_certificate(self) -> bytes | None:
         """As DER; None if the peer has shown none, or was not asked for one."""
         return self._tls.getpeercert(binary_form=True)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the peer has said anything of its handshake."""
+        return bool(self._unfinished or self._rest)
 
     # What the event loop calls
 
@@ -163,7 +168,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self.protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._is_over and not self.is_secured and (self._unfinished or not self._tls.server_side):
+        if not self._is_over and not self.is_secured and (self._has_begun or not self._tls.server_side):
             self._watcher.broken(self, CUT)
         self._end()
         self._watcher.lost(self)
@@ -237,7 +242,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _feed(self, received: bytes | memoryview) -> None:
         """A small request comes through here each time: calls that do nothing are left out."""
-        if not self.is_secured and not self._may_shake_hands(received):
+        if not (self.is_secured or self._unfinished) and not self._speaks_tls(received):
             return
         self._rest = b""
         fed, size, buffers = 0, len(received), self._buffers
@@ -246,7 +251,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             while True:
                 begun, fed = fed, self._end_of_feed(received, fed)
                 incoming.write(received if fed - begun == size else received[begun:fed])
-                if self.is_secured or self._shake_hands():
+                if self.is_secured or self._shake_hands(fed - begun):
                     self._deliver()
                 if self._is_held or self._is_over or fed in (size, begun):
                     break
@@ -279,21 +284,20 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._left = position - end
         return end
 
-    def _may_shake_hands(self, received: bytes | memoryview) -> bool:
-        if not self._unfinished and received[0] != _HANDSHAKE and (self._tls.server_side or received[0] != _ALERT):
-            self._break_off(NO_CLIENT if self._tls.server_side else NO_SERVER, says_why=False)
-            return False
-        self._unfinished += len(received)
-        if self._unfinished > HANDSHAKE_BYTES:
-            self._break_off(f"the handshake is longer than {HANDSHAKE_BYTES} bytes")
-            return False
-        return True
+    def _speaks_tls(self, received: bytes | memoryview) -> bool:
+        if received[0] == _HANDSHAKE or (received[0] == _ALERT and not self._tls.server_side):
+            return True
+        self._break_off(NO_CLIENT if self._tls.server_side else NO_SERVER, says_why=False)
+        return False
 
-    def _shake_hands(self) -> bool:
-        """Whether it is done."""
+    def _shake_hands(self, more: int = 0) -> bool:
+        """Whether it is done, with so many bytes more. Behind its end as much may come as the peer likes."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
+            self._unfinished += more
+            if self._unfinished > HANDSHAKE_BYTES:
+                self._break_off(f"the handshake is longer than {HANDSHAKE_BYTES} bytes")
             return False
         except ssl.SSLError as error:
             self._break_off(fault_of(error))
@@ -391,7 +395,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _too_slow(self) -> None:
         """Who has said nothing at all, as one who only looks whether a process lives, is not told of."""
-        if self._tls.server_side and not self._unfinished:
+        if self._tls.server_side and not self._has_begun:
             self.abort()
             return
         self._break_off(f"the TLS handshake was not done within {HANDSHAKE_S:.0f} s", says_why=False)

@@ -32,6 +32,14 @@ def test_a_target_that_was_taken_back_is_not_what_a_member_had() -> None:
     simulate_both(481)
 
 
+def test_an_epoch_ends_though_a_write_fails_by_which_a_member_went_from_its_target() -> None:
+    simulate(730_016)
+
+
+def test_who_was_replaced_twice_before_it_was_written_is_not_told_to_have_gone() -> None:
+    simulate_both(801_056)
+
+
 @pytest.mark.soak
 def test_so_it_is_from_many_seeds() -> None:
     for seed in range(SEEDS, MORE_SEEDS):

@@ -23,6 +23,7 @@ from penstock.coordinator.group.consumer import (
 from penstock.coordinator.group.consumer.state import ConsumerState
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.values import Current
+from penstock.coordinator.group.parts import DecidedParts
 from penstock.coordinator.group.records import GroupRecord
 from penstock.coordinator.machine import Draft
 from penstock.protocol.errors import ErrorCode
@@ -102,6 +103,11 @@ def owners_of_any_epoch_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fencing, "take_out", keep)
 
 
+def answered_as_before_whatever_was_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member whose heartbeat changed nothing never hears of anything again."""
+    monkeypatch.setattr(DecidedParts, "changes", property(lambda self: 0, lambda self, changes: None))
+
+
 def told_beside_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The history knows of an epoch, and the log does not."""
     tell = historian.Historian.tell
@@ -157,6 +163,7 @@ BUGS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     no_sessions_after_a_load,
     no_epoch_when_a_member_goes,
     owners_of_any_epoch_forgotten,
+    answered_as_before_whatever_was_decided,
     told_beside_the_batch,
     told_twice,
     ended_by_the_first_that_comes,

@@ -8,6 +8,8 @@ committed log says. Always holds:
 * What a living process reads it has by these records, as long as it is a member there: so no two read the same.
 * So it is while the group is classic: of its members no two read the same, but for those that have missed a generation,
   whom the classic protocol does not protect from themselves.
+* A heartbeat that changes nothing is answered at once where the group is at rest, by the committed records, and there
+  alone.
 * The history tells of the last epochs in the log, each once, and of nothing else (`told.py`).
 
 A late heartbeat that says what its member owns, as each JoinGroup does, is not among the faults: nothing in it tells
@@ -288,6 +290,7 @@ class World:
                 if interval_ms is None:
                     return shard.consumer_heartbeat(token, request, CALLER, lambda _: True, self.now_ms)
                 name, epoch = request.member_id, request.member_epoch
+                self._check_rests(name, epoch)
                 answer = ConsumerGroupHeartbeatResponse(member_id=name, member_epoch=epoch)
                 return [Reply(token, answer.replace(heartbeat_interval_ms=interval_ms))]
             case JoinGroupRequest():
@@ -322,6 +325,11 @@ class World:
     def state(self) -> ConsumerState | None:
         found = self.truth["consumer"].get(GROUP)
         return found if isinstance(found, ConsumerState) and not found.is_empty else None
+
+    def _check_rests(self, member_id: str, epoch: int) -> None:
+        state = self.state()
+        if state is None or not epoch == state.epoch == state.assignment.epoch == state.current(member_id).epoch:
+            raise ViolationError(f"{member_id} goes on in epoch {epoch}, and the group does not")
 
     def _check_owners(self) -> None:
         state = self.state()

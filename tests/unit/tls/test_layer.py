@@ -61,6 +61,28 @@ async def test_what_comes_with_the_end_of_the_handshake_is_heard_at_once(authori
     assert pair.server.inner.received == b"question"
 
 
+async def test_how_much_comes_behind_a_handshake_is_not_counted_as_one(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    while not pair.client.is_secured:
+        assert pair._carried(pair.client, pair.server) | pair._carried(pair.server, pair.client)
+    pair.client.layer.write(b"x" * 2 * RECEIVED_BYTES)
+    for _ in range(3):
+        pair.exchange()
+        await turn()
+    assert not pair.server.fault
+    assert pair.server.inner.received == b"x" * 2 * RECEIVED_BYTES
+
+
+async def test_a_handshake_in_many_pieces_is_as_long_as_in_one(authority: Authority, server: Holder) -> None:
+    sizes = []
+    for at_once in (1, 3, RECEIVED_BYTES):
+        pair = Pair(authority, server)
+        pair.at_once = at_once
+        pair._carried(pair.client, pair.server)
+        sizes.append(pair.server.layer._unfinished)
+    assert len(set(sizes)) == 1
+
+
 async def test_a_protocol_that_stops_reading_gets_the_rest_later(authority: Authority, server: Holder) -> None:
     pair = Pair(authority, server)
     pair.exchange()
@@ -173,7 +195,7 @@ async def test_what_is_no_handshake_ends_the_connection(
 async def test_a_handshake_is_bounded(authority: Authority, server: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
     end = Pair(authority, server).server
     end.layer._unfinished = HANDSHAKE_BYTES
-    end.take(b"\x16")
+    end.take(b"\x16\x03\x01\0\x50")
     assert f"longer than {HANDSHAKE_BYTES}" in end.fault
     assert end.wire.is_closed
     monkeypatch.setattr(layers, "HANDSHAKE_S", 0.0)

@@ -39,12 +39,14 @@ Changed = Mapping[str, tuple[Any, Any]]
 class _UnderWay:
     """Members come to an assignment."""
 
-    __slots__ = ("asked", "behind", "epoch", "own", "started_ms", "times")
+    __slots__ = ("asked", "behind", "epoch", "is_sure", "own", "started_ms", "times")
 
     def __init__(self, epoch: int, started_ms: int, behind: Iterable[str]) -> None:
         self.epoch = epoch
         self.started_ms = started_ms
         self.behind = dict.fromkeys(behind)
+        self.is_sure = True
+        """Whether none of them has come there, or gone from there, by a write that has failed since."""
         self.asked: dict[str, int] = {}
         """When each was asked to give something up that has not done it."""
         self.own: dict[str, int] = {}
@@ -129,6 +131,8 @@ class EpochStory(Story):
 
     def taken_back(self, group_id: str) -> None:
         self._loose.pop(group_id, None)
+        if group_id in self._under_way:
+            self._under_way[group_id].is_sure = False
 
     def were_members(self, written: Written) -> dict[str, str | None]:
         members = self._changes(written)[1]
@@ -205,6 +209,8 @@ class EpochStory(Story):
             under_way = self._gone_on_with(log, state, currents)
         if under_way is None:
             return None
+        if not under_way.is_sure and under_way.epoch == state.assignment.epoch:
+            under_way.behind, under_way.is_sure = dict.fromkeys(_behind(state, under_way.epoch, currents)), True
         for member_id, (_, current) in currents.items():
             gives_up = current is not None and current.state == self.giving_up
             under_way.saw(member_id, current, now_ms, gives_up=gives_up)
@@ -299,10 +305,11 @@ class EpochStory(Story):
     ) -> list[GroupChange]:
         """A classic group may not have written yet who came and went last."""
         heirs = frozenset(replaced.values())
+        kept = {after.instance_id for name, (_, after) in members.items() if name in heirs and after is not None}
         found = [
             change(log.notes.get(name, What.GONE), name, instance)
             for name, instance in log.were_members.items()
-            if name not in taken_over
+            if name not in taken_over and (instance is None or instance not in kept)
         ]
         came = {name: pair for name, pair in taken_over.items() if name not in log.were_members}
         for name, (before, after) in (came | dict(members)).items():

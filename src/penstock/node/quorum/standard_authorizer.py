@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Final
+from weakref import WeakValueDictionary
 
 from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.configs.broker_config import BrokerConfig
@@ -34,6 +35,24 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 VERDICTS_KEPT: Final = 50_000
 Question = tuple[str, str, str, int, int, str | None]
 """Who, from which host, may do what, on what; None: on any one of a kind."""
+
+
+class _Look:
+    """Whether a right is there on any one of a kind: while that is looked for."""
+
+    __slots__ = ("__weakref__", "_steps", "began_at", "verdict")
+
+    def __init__(self, steps: Generator[None, None, bool], began_at: int) -> None:
+        """`began_at` says after how many changes of rules."""
+        self._steps = steps
+        self.began_at = began_at
+        self.verdict: bool | None = None
+
+    def go_on(self) -> None:
+        try:
+            next(self._steps)
+        except StopIteration as stop:
+            self.verdict = bool(stop.value)
 
 
 class StandardAuthorizer(Authorizer):
@@ -59,6 +78,8 @@ class StandardAuthorizer(Authorizer):
         self._node_listeners = frozenset(node_listeners)
         self._verdicts: dict[Question, bool] = {}
         self._changes = 0
+        self._looks: WeakValueDictionary[Question, _Look] = WeakValueDictionary()
+        """By what is asked, as long as somebody asks it."""
         self._has_begun = has_begun
         self._ways = None if ways is None else frozenset(ways)
 
@@ -128,18 +149,25 @@ class StandardAuthorizer(Authorizer):
         return self._has(session, right, name, question)
 
     def has_any(self, session: Session, right: Right) -> Generator[None, None, bool]:
-        """What another one has found out meanwhile is taken; when a rule changes, the look begins anew."""
-        verdict = self._without_rules(session, right)
-        who, changes = session.principal, -1
+        """All who ask the same meanwhile go on with one look.
+
+        One that began before a rule changed may have missed what was allowed by then, and what it found may be
+        forbidden by now: who asks later, or hears of it later, looks anew.
+        """
+        verdict, asked_at, look = self._without_rules(session, right), self._changes, None
+        who = session.principal
         question = who.kind, who.name, session.client_host, right.operation, right.resource, None
         while verdict is None and (verdict := self._verdicts.get(question)) is None:
-            if changes != self._changes:
-                changes = self._changes
+            if look is not None and look.verdict is False and look.began_at >= asked_at:
+                return False
+            if look is None or look.verdict is not None:
+                look = self._looks.get(question)
+            if look is None or look.verdict is not None:
                 steps = self._rules.looking_for_any(str(who), session.client_host, right.operation, right.resource)
-            try:
-                next(steps)
-            except StopIteration as stop:
-                verdict = self._keep(question, stop.value)
+                look = self._looks[question] = _Look(steps, self._changes)
+            look.go_on()
+            if look.verdict or (look.verdict is False and look.began_at == self._changes):
+                verdict = self._keep(question, look.verdict)
             else:
                 yield None
         return verdict

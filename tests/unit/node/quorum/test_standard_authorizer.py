@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Generator
 from uuid import UUID
 
 import pytest
@@ -56,12 +57,15 @@ class Followed:
         return self.authorizer.allows(session, READ_TOPIC, name, ApiKey.FETCH)
 
     def may_on_any(self, right: Right = READ_TOPIC, session: Session = ADA) -> bool:
-        steps = self.authorizer.has_any(session, right)
-        try:
-            while True:
-                next(steps)
-        except StopIteration as stop:
-            return bool(stop.value)
+        return verdict_of(self.authorizer.has_any(session, right))
+
+
+def verdict_of(look: Generator[None, None, bool]) -> bool:
+    try:
+        while True:
+            next(look)
+    except StopIteration as stop:
+        return bool(stop.value)
 
 
 def test_a_verdict_lasts_until_a_rule_changes() -> None:
@@ -113,8 +117,66 @@ def test_rules_of_which_none_will_do_are_looked_at_in_steps() -> None:
     for _ in range(3):
         next(late)
     node.commit(RemoveAccessControlEntryRecord(id=ALL_DENIED[1].id))
-    assert list(late) == [], "it begins anew, with the one that is not denied any more"
-    assert node.may_on_any()
+    assert node.may_on_any(), "who asks now does not wait for a look that has passed it"
+    assert list(late) == []
+
+
+def test_a_look_ends_though_rules_change_all_the_while() -> None:
+    """With what was there all the while, or with nothing."""
+    node = Followed()
+    node.commit(*ALL_DENIED)
+    others = [ALLOWED.replace(id=UUID(int=1_000_000 + number), principal="User:bob") for number in range(40)]
+
+    def verdicts(count: int) -> list[bool]:
+        found = list[bool]()
+        looks = [asking(found) for _ in range(count)]
+        for other in others:
+            for look in looks:
+                next(look, None)
+            node.commit(other)
+        return found
+
+    def asking(found: list[bool]) -> Generator[None, None, None]:
+        found.append((yield from node.authorizer.has_any(ADA, READ_TOPIC)))
+
+    assert verdicts(3) == [False] * 3
+    node.commit(ALLOWED)
+    assert verdicts(3) == [True] * 3
+
+
+def test_what_is_forbidden_by_now_is_not_had_from_a_look_that_began_before() -> None:
+    node = Followed()
+    last = ALLOWED.replace(id=UUID(int=9_000_000), resource_name="last")
+    node.commit(*ALL_DENIED, last)
+    looks = [node.authorizer.has_any(ADA, READ_TOPIC) for _ in range(3)]
+    next(looks[0])
+    next(looks[1])
+    node.commit(last.replace(id=UUID(int=9_000_001), permission_type=Permission.DENY))
+    assert not node.may_on_any()
+    assert [verdict_of(look) for look in looks] == [False] * 3
+    node.commit(RemoveAccessControlEntryRecord(id=UUID(int=9_000_001)))
+    hears_late, finds = (node.authorizer.has_any(ADA, READ_TOPIC) for _ in range(2))
+    next(hears_late)
+    assert verdict_of(finds)
+    passes_it_later = node.authorizer.has_any(ADA.replace(client_host="10.0.0.2"), READ_TOPIC)
+    next(passes_it_later)
+    node.commit(RemoveAccessControlEntryRecord(id=last.id))
+    assert not verdict_of(hears_late)
+    assert not verdict_of(passes_it_later)
+
+
+def test_a_look_that_nobody_waits_for_any_more_is_forgotten() -> None:
+    node = Followed()
+    node.commit(*ALL_DENIED)
+    looks = [node.authorizer.has_any(ADA, READ_TOPIC) for _ in range(2)]
+    for look in looks:
+        next(look)
+    assert len(node.authorizer._looks) == 1
+    looks.pop().close()
+    assert len(node.authorizer._looks) == 1
+    look = looks.pop()
+    look.close()
+    assert not node.authorizer._looks
 
 
 def test_another_one_of_a_kind_will_do_when_a_rule_goes() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.coordinator.effects import Calculation
-from penstock.coordinator.group.assigned_group import AssignedGroup, some_targets
+from penstock.coordinator.group.assigned_group import UNCHECKED, AssignedGroup, some_targets
 from penstock.coordinator.group.consumer.kind_table import KindTable
 from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.parts import ONE
@@ -77,6 +77,6 @@ class Elsewhere:
         if self._left:
             table.start_timer(self._write_some, now_ms + SLICE_MS)
         else:
-            group.assigning = None  # what there is more of by now is seen when members come for this
+            group.assigning, group.checked_version = None, UNCHECKED  # there may be more by now than these are of
             draft.put(group.record(group.group_id, AssignmentEpoch(self._epoch, now_ms), state.assignment_key, ONE))
         self._house.write(draft, now_ms, then=self._wrote)

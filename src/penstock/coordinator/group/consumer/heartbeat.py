@@ -85,7 +85,8 @@ def goes_on(house: ConsumerTable, request: Request, caller: Caller, now_ms: int)
             return None
         interval_ms = pace.next_heartbeat_ms(house, group, now_ms)
         usual = Usual(rests_on, timing.silence_ms(house, group, request.member_id), interval_ms)
-        if pace.stays(house, group, interval_ms, now_ms):
+        is_short = request.topic_partitions is None  # what a member says of its partitions may be of any length
+        if is_short and pace.stays(house, group, interval_ms, now_ms):
             session.usual = usual
     return usual.interval_ms if group.prolong(request.member_id, now_ms, usual.timeout_ms) else None
 

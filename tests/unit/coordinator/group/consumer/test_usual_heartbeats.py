@@ -12,6 +12,7 @@ from tests.unit.coordinator.group.consumer.bench import AT_ONCE, CALLER, GROUP, 
 from tests.unit.coordinator.group.consumer.both import Both
 
 from penstock.coordinator.group.assigned_group import NOTHING_USUAL
+from penstock.coordinator.group.consumer.state import ConsumerState
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
@@ -115,6 +116,14 @@ def test_a_member_that_says_something_else_is_heard() -> None:
     assert told(bench.beat("m1", 2, subscribed_topic_names=[])) == {}
 
 
+def test_what_a_member_says_of_its_partitions_is_not_kept() -> None:
+    """It may be of any length, and is sent at most once after each change by all clients."""
+    bench = at_rest()
+    usual = bench.group.sessions["m1"].usual
+    assert bench.beat("m1", 2, {"a": [0, 1]}).heartbeat_interval_ms == 5_000
+    assert bench.group.sessions["m1"].usual is usual
+
+
 def test_a_client_of_another_name_is_written_down() -> None:
     bench = at_rest()
     written = len(bench.log)
@@ -133,6 +142,15 @@ def test_what_was_taken_back_is_not_what_it_was() -> None:
     bench.commit()
     assert bench.beat("m1", 2).error_code == 0
     assert list(bench.group.state.members) == ["m1"]
+
+
+def test_nor_is_another_group_of_that_name() -> None:
+    """Of which as much was decided as of the one before."""
+    bench = at_rest()
+    before = bench.group.state
+    bench.group._states[GROUP] = other = ConsumerState()  # type: ignore[index]
+    other.changes = before.changes
+    assert bench.beat("m1", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_the_interval_of_a_new_assignment_is_none_that_stays() -> None:

@@ -65,4 +65,16 @@ def test_a_static_member_comes_back_while_targets_are_worked_out() -> None:
     assert list(bench.group.state.targets) == ["m2"]
 
 
+def test_targets_that_cannot_be_worked_out_are_named_and_asked_for_again() -> None:
+    bench = Bench(ELSEWHERE, a=2)
+    bench.join("m1", "a")
+    (errand,) = bench.errands
+    bench.errands.clear()
+    bench.take(bench.shard.came_back(errand.errand_id, None, ErrorCode.UNKNOWN_SERVER_ERROR, bench.now_ms))
+    assert bench.notes == ["group readers: its targets could not be worked out: UNKNOWN_SERVER_ERROR"]
+    bench.beat("m1", 1)
+    bench.come_back()
+    assert told(bench.beat("m1", 1, {})) == {"a": [0, 1]}
+
+
 # -- other coordinators, other requests -------------------------------------------------------------------------------

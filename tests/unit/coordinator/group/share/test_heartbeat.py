@@ -216,19 +216,19 @@ def test_a_large_assignment_is_worked_out_elsewhere() -> None:
     assert sorted(index for one in has.values() for index in one.get("a", [])) == [0, 1, 2]
 
 
-def under_way(**topics: int) -> Bench:
-    """Targets of m1 and m2 are being worked out elsewhere."""
+def under_way(reads: dict[str, list[str]], **topics: int) -> Bench:
+    """m1 has what it reads, and targets of m1 and m2 are being worked out elsewhere."""
     bench = Bench(AT_ONCE.replace(share=AT_ONCE.share.replace(assigned_at_once=0)), **topics)
-    bench.join("m1", *topics)
+    bench.join("m1", *reads["m1"])
     bench.settle("m1")
     bench.keeps = True
-    bench.join("m2", *topics)
+    bench.join("m2", *reads["m2"])
     assert bench.group.assigning is not None
     return bench
 
 
 def test_a_topic_that_has_gone_meanwhile_is_in_no_target() -> None:
-    bench = under_way(a=1, b=1)
+    bench = under_way({"m1": ["a", "b"], "m2": ["a", "b"]}, a=1, b=1)
     bench.remove("b")
     bench.take(bench.shard.forget_shared_topics(bench.now_ms))
     bench.come_back()
@@ -237,20 +237,17 @@ def test_a_topic_that_has_gone_meanwhile_is_in_no_target() -> None:
     assert {topic for target in bench.group.state.targets.values() for topic in target} == {topic_id("a")}
 
 
-def test_what_has_begun_meanwhile_is_given_out_with_the_next_targets() -> None:
-    bench = under_way(a=1)
-    bench.grow("a", 2)
-    bench.beat("m1", bench.group.state.current("m1").epoch)
-    worked_out, *begun = bench.errands
-    bench.errands = [*begun, worked_out]
-    for _ in begun:
-        bench.come_back()
-    bench.beat("m1", bench.group.state.current("m1").epoch)
+def test_what_has_begun_meanwhile_is_given_out_though_nothing_else_changes() -> None:
+    """What m2 reads has been in the group's epoch from the start, and was to begin."""
+    bench = under_way({"m1": ["a"], "m2": ["b"]}, a=1, b=1)
+    worked_out, begun = bench.errands
+    bench.errands = [begun, worked_out]
     bench.come_back()
-    bench.advance(10)
+    assert topic_id("b") in bench.group.state.partitions.initialized
+    bench.beat("m1", bench.group.state.current("m1").epoch)
     bench.keeps = False
-    has = bench.settle("m1", "m2")
-    assert sorted({index for one in has.values() for index in one.get("a", [])}) == [0, 1, 2]
+    bench.come_back()
+    assert bench.settle("m1", "m2") == {"m1": {"a": [0]}, "m2": {"b": [0]}}
 
 
 def test_what_fails_to_be_written_is_taken_back() -> None:
