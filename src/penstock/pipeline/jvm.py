@@ -11,6 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 ListFiles = Callable[[str], Collection[str]]
 """The names in a directory, none where there is no such directory."""
 
+JOBS_LOOKED_AT: Final = 64
+"""The latest: those before them have ended."""
 POOL: Final = "spark.scheduler.pool"
 _numbers: Final[dict[str, int]] = {}
 """Of the queries of this process."""
@@ -58,6 +60,22 @@ def has_ended(session: SparkSession) -> bool:
         return bool(context._jsc.sc().isStopped())
     except Exception:  # it ends at this moment
         return True
+
+
+def tag_jobs(session: SparkSession, tag: str) -> None:
+    """Those that begin in this thread, and in queries that begin in it."""
+    session.sparkContext.addJobTag(tag)
+
+
+def tasks_of(session: SparkSession, tag: str) -> int:
+    """How many tasks are under way of jobs with this tag, also of jobs that were cancelled: a task that has a Python
+    goes on for some seconds.
+    """
+    context = session.sparkContext
+    jobs = sorted(context._jsc.sc().statusTracker().getJobIdsForTag(tag))[-JOBS_LOOKED_AT:]
+    known = context.statusTracker()
+    stages = {stage for job in map(known.getJobInfo, jobs) if job is not None for stage in job.stageIds}
+    return sum(stage.numActiveTasks for stage in map(known.getStageInfo, stages) if stage is not None)
 
 
 def of_this_run(session: SparkSession, key: str) -> str | None:

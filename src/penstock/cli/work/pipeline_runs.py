@@ -1,11 +1,14 @@
 """Pipelines side by side in one session of Spark: each in a thread, with a session of its own below that."""
 
 import json
+import os
 import socket
+import sys
 import tempfile
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
@@ -18,11 +21,12 @@ from pyspark.sql import SparkSession
 from penstock.cli.terminal.lines import printable_json
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import has_ended
+from penstock.pipeline.jvm import has_ended, tag_jobs, tasks_of
 from penstock.pipeline.running.run import BesideOthers, plain_message
 
 LOOK_EVERY_S: Final = 0.5
 PAUSE_S: Final = 0.1
+GONE_WITHIN_S: Final = 20.0
 MOST_OF_A_LINE: Final = 1 << 20
 MOST_PLANNED: Final = 4
 """At a time."""
@@ -103,12 +107,14 @@ class SharedPlace(Place):
         self, name: str, master: str, settings: Mapping[str, str], log_file: Path | None
     ) -> Iterator[SparkSession]:
         self._own = session = self._driver.newSession()
+        tag = f"penstock-{uuid.uuid4()}"
+        tag_jobs(session, tag)
         for key, value in settings.items():
             self._set(session, key, value)
         try:
             yield session
         finally:
-            _end_all(session)
+            _end_all(session, tag)
             self._own = None
 
     def stop(self) -> threading.Event:
@@ -130,17 +136,23 @@ class SharedPlace(Place):
             )
 
 
-def _end_all(session: SparkSession) -> None:
-    """A run is over when none of its queries goes on, whatever has ended it: another worker may begin them then.
-
-    One that goes on for longer than Spark waits (`spark.sql.streaming.stopTimeout`) is stopped again; in the end the
-    worker kills the driver.
+def _end_all(session: SparkSession, tag: str) -> None:
+    """A run is over when none of its queries goes on, and no task of them, whatever has ended it: another worker may
+    begin them then. Spark waits neither for tasks nor, with `spark.sql.streaming.stopTimeout`, for queries.
     """
-    while active := session.streams.active:
+    deadline_s = time.monotonic() + GONE_WITHIN_S
+    while (active := session.streams.active) or tasks_of(session, tag):
+        if time.monotonic() >= deadline_s:
+            end_process("a query, or a task of it, goes on though it was stopped: so all ends that this driver runs")
         for query in active:
             with suppress(Exception):
                 query.stop()
         time.sleep(PAUSE_S)
+
+
+def end_process(why: str) -> None:
+    sys.stderr.write(f"{why}\n")
+    os._exit(1)
 
 
 def _interrupt(session: SparkSession) -> None:

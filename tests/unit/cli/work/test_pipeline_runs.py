@@ -38,9 +38,20 @@ class PlayedSpark:
         self.active: list[PlayedQuery] = []
         self.streams = SimpleNamespace(active=self.active)
         self.is_stopped = False
-        java = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: self.is_stopped))
-        gateway = SimpleNamespace(proc=SimpleNamespace(poll=lambda: None))
-        self.sparkContext = SimpleNamespace(_gateway=gateway, _jsc=java)
+        self.tags: list[str] = []
+        self.tasks: list[int] = []
+        jobs = SimpleNamespace(getJobIdsForTag=lambda tag: [1] * self.tags.count(tag))
+        java = SimpleNamespace(isStopped=lambda: self.is_stopped, statusTracker=lambda: jobs)
+        known = SimpleNamespace(
+            getJobInfo=lambda job: SimpleNamespace(stageIds=[job]),
+            getStageInfo=lambda stage: SimpleNamespace(numActiveTasks=self.tasks.pop() if self.tasks else 0),
+        )
+        self.sparkContext = SimpleNamespace(
+            _gateway=SimpleNamespace(proc=SimpleNamespace(poll=lambda: None)),
+            _jsc=SimpleNamespace(sc=lambda: java),
+            addJobTag=self.tags.append,
+            statusTracker=lambda: known,
+        )
         self.conf = SimpleNamespace(isModifiable=lambda key: True, set=lambda key, value: None)
 
     def newSession(self) -> "PlayedSpark":  # noqa: N802 - Spark's name
@@ -99,6 +110,31 @@ def test_a_run_is_over_when_none_of_its_queries_goes_on(begin: Any) -> None:
     driver.out.write = count_and_write
     assert driver.over()[-1] == {"run": 1, "over": 1}
     assert left[-1] == 0
+
+
+def test_a_run_is_over_when_no_task_of_it_goes_on(begin: Any) -> None:
+    """Spark does not wait for those that it interrupts, and they still write."""
+    spark = PlayedSpark()
+
+    def run(place: Place) -> None:
+        with place.session("p", "local", {}, None):
+            spark.tasks = [1, 2, 2]
+
+    assert begin(spark, run).over() == [{"run": 1, "over": 0}]
+    assert not spark.tasks
+
+
+def test_one_that_cannot_be_ended_takes_the_driver_along(begin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_runs, "GONE_WITHIN_S", 0.0)
+    monkeypatch.setattr(pipeline_runs, "end_process", sys.exit)
+    spark = PlayedSpark()
+
+    def run(place: Place) -> None:
+        with place.session("p", "local", {}, None):
+            spark.active.append(PlayedQuery(spark.active, 1000))
+
+    *_, failed, _ = begin(spark, run).over()
+    assert "goes on though it was stopped" in failed["line"]
 
 
 def test_a_driver_whose_spark_was_stopped_ends(begin: Any) -> None:
