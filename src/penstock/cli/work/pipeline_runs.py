@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -18,7 +17,7 @@ from typing import Any, Final, Protocol, TextIO
 import click
 from pyspark.sql import SparkSession
 
-from penstock.cli.terminal.lines import printable_json
+from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jvm import has_ended, tag_jobs, tasks_of
@@ -151,7 +150,7 @@ def _end_all(session: SparkSession, tag: str) -> None:
 
 
 def end_process(why: str) -> None:
-    sys.stderr.write(f"{why}\n")
+    say(why)
     os._exit(1)
 
 
