@@ -62,18 +62,12 @@ def has_ended(session: SparkSession) -> bool:
         return True
 
 
-def tag_jobs(session: SparkSession, tag: str) -> None:
-    """Those that begin in this thread, and in queries that begin in it."""
-    session.sparkContext.addJobTag(tag)
-
-
-def tasks_of(session: SparkSession, tag: str) -> int:
-    """How many tasks are under way of jobs with this tag, also of jobs that were cancelled: a task that has a Python
+def tasks_of(session: SparkSession, runs: Collection[str]) -> int:
+    """How many tasks of these runs of queries are under way, also where they were cancelled: a task that has a Python
     goes on for some seconds.
     """
-    context = session.sparkContext
-    jobs = sorted(context._jsc.sc().statusTracker().getJobIdsForTag(tag))[-JOBS_LOOKED_AT:]
-    known = context.statusTracker()
+    known = session.sparkContext.statusTracker()
+    jobs = [job for run in runs for job in sorted(known.getJobIdsForGroup(run))[-JOBS_LOOKED_AT:]]
     stages = {stage for job in map(known.getJobInfo, jobs) if job is not None for stage in job.stageIds}
     return sum(stage.numActiveTasks for stage in map(known.getStageInfo, stages) if stage is not None)
 

@@ -7,8 +7,7 @@ import tempfile
 import threading
 import time
 import traceback
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from pyspark.sql import SparkSession
 from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import has_ended, tag_jobs, tasks_of
+from penstock.pipeline.jvm import has_ended, tasks_of
 from penstock.pipeline.running.run import BesideOthers, plain_message
 
 LOOK_EVERY_S: Final = 0.5
@@ -92,8 +91,10 @@ def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], 
 class SharedPlace(Place):
     """Of one pipeline among others."""
 
+    beside: BesideOthers
+
     def __init__(self, session: SparkSession, given: str, beside: BesideOthers) -> None:
-        self.beside = beside
+        self.beside = beside.replace(begun=[])
         self._driver, self._given = session, given
         self._own: SparkSession | None = None
         self._stop = threading.Event()
@@ -106,14 +107,12 @@ class SharedPlace(Place):
         self, name: str, master: str, settings: Mapping[str, str], log_file: Path | None
     ) -> Iterator[SparkSession]:
         self._own = session = self._driver.newSession()
-        tag = f"penstock-{uuid.uuid4()}"
-        tag_jobs(session, tag)
         for key, value in settings.items():
             self._set(session, key, value)
         try:
             yield session
         finally:
-            _end_all(session, tag)
+            _end_all(session, self.beside.begun)
             self._own = None
 
     def stop(self) -> threading.Event:
@@ -135,12 +134,12 @@ class SharedPlace(Place):
             )
 
 
-def _end_all(session: SparkSession, tag: str) -> None:
+def _end_all(session: SparkSession, begun: Collection[str]) -> None:
     """A run is over when none of its queries goes on, and no task of them, whatever has ended it: another worker may
     begin them then. Spark waits neither for tasks nor, with `spark.sql.streaming.stopTimeout`, for queries.
     """
     deadline_s = time.monotonic() + GONE_WITHIN_S
-    while (active := session.streams.active) or tasks_of(session, tag):
+    while (active := session.streams.active) or tasks_of(session, begun):
         if time.monotonic() >= deadline_s:
             end_process("a query, or a task of it, goes on though it was stopped: so all ends that this driver runs")
         for query in active:

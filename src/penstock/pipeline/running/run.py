@@ -28,7 +28,7 @@ from penstock.pipeline.running.targets import check_target
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
 
 LOOK_EVERY_S = 0.2
 TURN_WITHIN_S = 20.0
@@ -44,6 +44,8 @@ class BesideOthers(Value):
 
     fetches: str
     turns: threading.Semaphore
+    begun: list[str] = fresh(list)
+    """Of this pipeline alone: the runs of its queries, when it ends."""
 
     @contextmanager
     def turn(self, stop: threading.Event) -> Iterator[None]:
@@ -123,6 +125,8 @@ def run_pipeline(
                     run.raise_failure()
                 return run.result(stop.is_set())
     finally:
+        if beside is not None:
+            beside.begun.extend(str(query.query.runId) for query in queries if query.query is not None)
         for query in queries:
             if query.query is not None:
                 query.query.stop()

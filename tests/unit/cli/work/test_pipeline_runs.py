@@ -38,18 +38,16 @@ class PlayedSpark:
         self.active: list[PlayedQuery] = []
         self.streams = SimpleNamespace(active=self.active)
         self.is_stopped = False
-        self.tags: list[str] = []
         self.tasks: list[int] = []
-        jobs = SimpleNamespace(getJobIdsForTag=lambda tag: [1] * self.tags.count(tag))
-        java = SimpleNamespace(isStopped=lambda: self.is_stopped, statusTracker=lambda: jobs)
+        java = SimpleNamespace(isStopped=lambda: self.is_stopped)
         known = SimpleNamespace(
+            getJobIdsForGroup=lambda run: [1] if run == "its run" else [],
             getJobInfo=lambda job: SimpleNamespace(stageIds=[job]),
             getStageInfo=lambda stage: SimpleNamespace(numActiveTasks=self.tasks.pop() if self.tasks else 0),
         )
         self.sparkContext = SimpleNamespace(
             _gateway=SimpleNamespace(proc=SimpleNamespace(poll=lambda: None)),
             _jsc=SimpleNamespace(sc=lambda: java),
-            addJobTag=self.tags.append,
             statusTracker=lambda: known,
         )
         self.conf = SimpleNamespace(isModifiable=lambda key: True, set=lambda key, value: None)
@@ -118,6 +116,8 @@ def test_a_run_is_over_when_no_task_of_it_goes_on(begin: Any) -> None:
 
     def run(place: Place) -> None:
         with place.session("p", "local", {}, None):
+            assert place.beside is not None
+            place.beside.begun.append("its run")
             spark.tasks = [1, 2, 2]
 
     assert begin(spark, run).over() == [{"run": 1, "over": 0}]
