@@ -13,7 +13,6 @@ WAYS_OUT = {
 }
 OF_RICH = {"Console", "Text"}
 OF_THEIR_OWN = {
-    "cli/work/pipeline_driver.py": "a pipe to the worker, which reads JSON",
     "console/apart/__main__.py": "a pipe to the console, which reads JSON",
     "log/compaction/worker.py": "a pipe to the node",
     "pipeline/jobs/guardian.py": "a pipe to the worker, which reads JSON",

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from contextlib import closing
 from io import StringIO
 from pathlib import Path
@@ -26,6 +27,21 @@ steps: {wanted: SELECT number FROM source WHERE number % 2 = REST}
 sql: SELECT number FROM wanted
 sink: {format: parquet, path: FOLDER/NAME}
 checkpoint: FOLDER/checkpoints/NAME
+"""
+SLOW = """
+SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "TOPIC", "startingOffsets": "earliest"}
+SINK = {"name": "slow", "format": "noop"}
+CHECKPOINT = "FOLDER/checkpoints/slow"
+
+def pipeline(source):
+    def live(batches):
+        import time
+        for batch in batches:
+            while True:
+                open("FOLDER/lives", "w").close()
+                time.sleep(0.1)
+            yield batch
+    return source.select("offset").mapInArrow(live, "offset BIGINT")
 """
 FAILS = NUMBERS.replace("SELECT number FROM wanted", "SELECT raise_error('seven') AS number FROM wanted")
 
@@ -106,6 +122,25 @@ def _two_beside_those_that_fail(driver: Driver, spark: SparkSession) -> None:
     assert "say pipeline.driver.spark.driver.memory in the worker's configuration" in failed
     driver.begin(5, NUMBERS + "sources: {}\n")
     assert "over: 1" in driver.over(5)
+
+
+@pytest.mark.soak
+def test_one_that_is_interrupted_is_over_when_its_tasks_are(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+    """Spark waits for none of them, and a Python goes on for some seconds."""
+    lives = tmp_path / "lives"
+    file = tmp_path / "slow.py"
+    file.write_text(SLOW.replace("SERVERS", servers).replace("FOLDER", str(tmp_path)))
+    with closing(Driver(spark, tmp_path, servers)) as driver:
+        file.write_text(file.read_text().replace("TOPIC", driver.topic))
+        driver.produce(0)
+        driver.say(begin=1, arguments=[str(file), "--json"], given="")
+        wait_until(lambda: lives.exists() or None, PATIENCE_S, f"a task of {driver.said(1)}")
+        driver.say(interrupt=1)
+        driver.over(1)
+        ended_at_s = time.time()
+        lives.unlink()
+        wait_until(lambda: time.time() > ended_at_s + 5 or None, PATIENCE_S, "what it would do")
+        assert not lives.exists()
 
 
 def _one_ends_alone(driver: Driver, spark: SparkSession) -> None:

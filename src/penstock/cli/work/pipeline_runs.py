@@ -1,12 +1,14 @@
 """Pipelines side by side in one session of Spark: each in a thread, with a session of its own below that."""
 
 import json
+import os
 import socket
 import tempfile
 import threading
+import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
@@ -14,13 +16,16 @@ from typing import Any, Final, Protocol, TextIO
 import click
 from pyspark.sql import SparkSession
 
-from penstock.cli.terminal.lines import printable_json
+from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import has_ended
+from penstock.pipeline.jvm import has_ended, tasks_of
 from penstock.pipeline.running.run import BesideOthers, plain_message
 
 LOOK_EVERY_S: Final = 0.5
+PAUSE_S: Final = 0.1
+GONE_WITHIN_S: Final = 20.0
+MOST_OF_A_LINE: Final = 1 << 20
 MOST_PLANNED: Final = 4
 """At a time."""
 READ_BYTES: Final = 1 << 16
@@ -73,9 +78,10 @@ def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], 
         code = 0
     except click.ClickException as error:
         told.write(printable_json({"event": "failed", "error": error.format_message()}) + "\n")
-    except Exception as error:
+    except BaseException as error:  # sys.exit in a pipeline's own Python ends that pipeline
         traceback.print_exc()
-        told.write(printable_json({"event": "failed", "error": plain_message(error)}) + "\n")
+        said = plain_message(error) if isinstance(error, Exception) else repr(error)
+        told.write(printable_json({"event": "failed", "error": said}) + "\n")
     finally:
         runs.pop(number)
         told.flush()
@@ -85,8 +91,10 @@ def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], 
 class SharedPlace(Place):
     """Of one pipeline among others."""
 
+    beside: BesideOthers
+
     def __init__(self, session: SparkSession, given: str, beside: BesideOthers) -> None:
-        self.beside = beside
+        self.beside = beside.replace(begun=[])
         self._driver, self._given = session, given
         self._own: SparkSession | None = None
         self._stop = threading.Event()
@@ -104,6 +112,7 @@ class SharedPlace(Place):
         try:
             yield session
         finally:
+            _end_all(session, self.beside.begun)
             self._own = None
 
     def stop(self) -> threading.Event:
@@ -125,6 +134,25 @@ class SharedPlace(Place):
             )
 
 
+def _end_all(session: SparkSession, begun: Collection[str]) -> None:
+    """A run is over when none of its queries goes on, and no task of them, whatever has ended it: another worker may
+    begin them then. Spark waits neither for tasks nor, with `spark.sql.streaming.stopTimeout`, for queries.
+    """
+    deadline_s = time.monotonic() + GONE_WITHIN_S
+    while (active := session.streams.active) or tasks_of(session, begun):
+        if time.monotonic() >= deadline_s:
+            end_process("a query, or a task of it, goes on though it was stopped: so all ends that this driver runs")
+        for query in active:
+            with suppress(Exception):
+                query.stop()
+        time.sleep(PAUSE_S)
+
+
+def end_process(why: str) -> None:
+    say(why)
+    os._exit(1)
+
+
 def _interrupt(session: SparkSession) -> None:
     for query in session.streams.active:
         query.stop()
@@ -140,10 +168,13 @@ class Told:
         self._out, self._lock = out, threading.Lock()
 
     def write(self, text: str) -> int:
-        *lines, self.run.rest = (getattr(self.run, "rest", "") + text).split("\n")
+        *lines, rest = (getattr(self.run, "rest", "") + text).split("\n")
+        whole = len(rest) - len(rest) % MOST_OF_A_LINE
+        self.run.rest = rest[whole:]
+        lines += [rest[:whole]] if whole else []
         number = getattr(self.run, "number", None)
         for line in lines:
-            self._print(line if number is None else json.dumps({"run": number, "line": line}))
+            self.say({"line": line} if number is None else {"run": number, "line": line})
         return len(text)
 
     def flush(self) -> None:
@@ -154,9 +185,6 @@ class Told:
         return False
 
     def say(self, message: Mapping[str, Any]) -> None:
-        self._print(json.dumps(message))
-
-    def _print(self, line: str) -> None:
         with self._lock:
-            self._out.write(line + "\n")
+            self._out.write(json.dumps(message) + "\n")
             self._out.flush()

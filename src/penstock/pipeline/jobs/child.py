@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import signal
@@ -17,10 +18,14 @@ from typing import IO, Any, Final, Protocol
 
 from penstock.pipeline.jobs import guardian
 
+logger = logging.getLogger(__name__)
+
 MARGIN_S: Final = 0.5
 """How long before another worker may have the task the process has ended."""
 LOOK_EVERY_S: Final = 0.05
 LAST_LINES_S: Final = 1.0
+MOST_OF_A_LINE: Final = 1 << 20
+"""In characters; of a longer line each such part is one."""
 
 
 class Listener(Protocol):
@@ -34,17 +39,20 @@ class Listener(Protocol):
 
 
 def take_line(line: str, listener: Listener) -> int | None:
-    """Of what a command prints; returns the code with which it has ended, where the line tells that."""
+    """Of what a command prints; returns the code with which it has ended, where the line tells that.
+
+    A pipeline prints what it likes: JSON that is no event is a line as others are.
+    """
     try:
         event = json.loads(line)
-    except ValueError:
-        event = None
-    if not isinstance(event, dict):
-        listener.line(line)
-    elif "exit" in event:
-        return int(event["exit"])
-    else:
-        listener.event(event)
+        if isinstance(event, dict):
+            if "exit" in event:
+                return int(event["exit"])
+            listener.event(event)
+            return None
+    except Exception:  # also of the listener: who reads goes on, else the command would wait for room to print
+        logger.debug("no event: %s", line, exc_info=True)
+    listener.line(line)
     return None
 
 
@@ -77,7 +85,8 @@ class GuardedProcess:
             start_new_session=True,
             pass_fds=() if channel is None else (channel,),
             env=variables | ({} if channel is None else {guardian.CHANNEL: str(channel)}),
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             bufsize=1,
         )
         assert self._process.stdin is not None
@@ -146,7 +155,7 @@ class GuardedProcess:
 
     def _read(self, pipe: IO[str], take: Callable[[str], None]) -> None:
         with pipe:
-            for line in pipe:
+            while line := pipe.readline(MOST_OF_A_LINE):
                 take(line.rstrip("\n"))
 
     def _take(self, line: str) -> None:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from penstock.protocol.value import Value
 
-INTERRUPT_BEFORE_S: Final = 3.0
+INTERRUPT_BEFORE_S: Final = 6.0
+"""Tasks that are interrupted take up to four until their Python has ended."""
 KILL_BEFORE_S: Final = 1.0
 """Before the time is over that a run has for its last batch; of less than twice as much it is a part."""
 

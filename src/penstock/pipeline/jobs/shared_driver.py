@@ -48,7 +48,7 @@ class SharedDriver:
 
 class Driver:
     """A driver's process. What it prints of a run is told as {"run": 7, "line": "…"}, its end as {"run": 7, "over": 0}.
-    Other lines are no run's own, and all get them.
+    Other lines, {"line": "…"} among them, are no run's own, and all get them.
     """
 
     def __init__(self, command: list[str]) -> None:
@@ -67,7 +67,10 @@ class Driver:
     # Called in threads that read what it prints
 
     def event(self, said: dict[str, Any]) -> None:
-        run = self.known.get(said.get("run", 0))
+        if "run" not in said:
+            self.line(str(said.get("line", said)))
+            return
+        run = self.known.get(said["run"])
         if run is None:
             return
         if "over" in said:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Connection,
     Date,
     DateTime,
@@ -61,7 +62,6 @@ TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
     "timestamp_ntz": DateTime(),
 }
 """Of Spark's names of types; what is not here is text, nested values as JSON."""
-PARAMETER: Final = "of_"
 Row = dict[str, Any]
 
 
@@ -126,28 +126,42 @@ def upsert(table: Table, target: TableTarget, columns: Sequence[str], dialect: s
 
 
 def removal(table: Table, target: TableTarget) -> Delete:
-    """Of rows by `PARAMETER` before the names of keys and sequence."""
+    """Of rows by the parameters of their keys, and of the sequence."""
     known = table.c[target.sequence]
-    until: Any = bindparam(f"{PARAMETER}{target.sequence}")
-    is_key = [table.c[name] == bindparam(f"{PARAMETER}{name}") for name in target.keys]
-    return delete(table).where(*is_key, or_(known.is_(None), known <= until))
+    until: Any = bindparam(parameter(len(target.keys)))
+    return delete(table).where(*_is_key(table, target), or_(known.is_(None), known <= until))
 
 
 def ending(table: Table, target: TableTarget) -> Update:
-    """Of versions by `PARAMETER` before the names of keys: each ends where the next one begins."""
+    """Of versions by the parameters of their keys: each ends where the next one begins."""
     later, begin, end = table.alias(), table.c[target.sequence], table.c[END_AT]
     are_of_key = [later.c[name] == table.c[name] for name in target.keys]
     next_begin = select(func.min(later.c[target.sequence])).where(*are_of_key, later.c[target.sequence] > begin)
     ends = next_begin.correlate(table).scalar_subquery()
-    is_key = [table.c[name] == bindparam(f"{PARAMETER}{name}") for name in target.keys]
-    return update(table).where(*is_key, ends.is_not(None), or_(end.is_(None), end > ends)).values({END_AT: ends})
+    return (
+        update(table)
+        .where(*_is_key(table, target), ends.is_not(None), or_(end.is_(None), end > ends))
+        .values({END_AT: ends})
+    )
+
+
+def _is_key(table: Table, target: TableTarget) -> list[ColumnElement[bool]]:
+    return [table.c[name] == bindparam(parameter(number)) for number, name in enumerate(target.keys)]
+
+
+def parameter(number: int) -> str:
+    """Not by the column's name, which may have any letters, or be another column's beside this one."""
+    return f"penstock_parameter_{number}"
+
+
+def _parameters(row: Row, names: Sequence[str]) -> Row:
+    return {parameter(number): row[name] for number, name in enumerate(names)}
 
 
 def _end(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
-    keys = dict.fromkeys(tuple(row[name] for name in target.keys) for row in rows)
-    names = [f"{PARAMETER}{name}" for name in target.keys]
+    keys = {tuple(row[name] for name in target.keys): _parameters(row, target.keys) for row in rows}
     if keys:
-        connection.execute(ending(table, target), [dict(zip(names, key, strict=True)) for key in keys])
+        connection.execute(ending(table, target), list(keys.values()))
 
 
 def _store(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
@@ -157,9 +171,7 @@ def _store(connection: Connection, table: Table, target: TableTarget, rows: Sequ
         connection.execute(upsert(table, target, list(kept[0]), connection.dialect.name), kept)
     if gone:
         names = (*target.keys, target.sequence)
-        connection.execute(
-            removal(table, target), [{f"{PARAMETER}{name}": row[name] for name in names} for row in gone]
-        )
+        connection.execute(removal(table, target), [_parameters(row, names) for row in gone])
 
 
 def _stored(row: Row, target: TableTarget) -> Row:

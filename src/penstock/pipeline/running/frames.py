@@ -239,9 +239,8 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
     elif sink.format in (DELTA, ICEBERG) and (write := batch_function(frame, sink)) is not None:
         writer = writer.foreachBatch(write)
     elif sink.format == FOREACH_BATCH:
-        writer = writer.foreachBatch(function_named(sink.option("function") or "", FOREACH_BATCH)).options(
-            **sink.options
-        )
+        function = function_named(sink.option("function") or "", FOREACH_BATCH, spec.file)
+        writer = writer.foreachBatch(function).options(**sink.options)
     else:
         writer = writer.format(sink.format).options(**sink.options)
     writer = writer.option("checkpointLocation", checkpoint)

@@ -28,7 +28,7 @@ from penstock.pipeline.running.targets import check_target
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
 
 LOOK_EVERY_S = 0.2
 TURN_WITHIN_S = 20.0
@@ -44,11 +44,17 @@ class BesideOthers(Value):
 
     fetches: str
     turns: threading.Semaphore
+    begun: list[str] = fresh(list)
+    """Of this pipeline alone: the runs of its queries, when it ends."""
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """It comes after a while in any case: others may wait for a cluster that does not answer."""
-        has_turn = self.turns.acquire(timeout=TURN_WITHIN_S)
+    def turn(self, stop: threading.Event) -> Iterator[None]:
+        """It comes after a while in any case: others may wait for a cluster that does not answer. Who is to stop waits
+        for none.
+        """
+        deadline_s, has_turn = time.monotonic() + TURN_WITHIN_S, False
+        while not (has_turn or stop.is_set() or time.monotonic() >= deadline_s):
+            has_turn = self.turns.acquire(timeout=LOOK_EVERY_S)
         try:
             yield
         finally:
@@ -101,8 +107,9 @@ def run_pipeline(
             has_names = sources_have_names(session, spec)
             with _shared_fetches(session, spec, beside) as shared, named_sources(session, has_names=has_names):
                 streams = stream_of(session, shared, has_names=has_names)
-                with nullcontext() if beside is None else beside.turn():
-                    _begin(session, spec, streams, checkpoints, queries)
+                with nullcontext() if beside is None else beside.turn(stop):
+                    if not stop.is_set():
+                        _begin(session, spec, streams, checkpoints, queries)
                     if beside is not None:
                         _until_sources_are_there(queries, stop)
                 run = _Run(spec, queries, feed, on_progress, on_failure)
@@ -118,6 +125,8 @@ def run_pipeline(
                     run.raise_failure()
                 return run.result(stop.is_set())
     finally:
+        if beside is not None:
+            beside.begun.extend(str(query.query.runId) for query in queries if query.query is not None)
         for query in queries:
             if query.query is not None:
                 query.query.stop()

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.spec.files import module_of
 from penstock.pipeline.spec.pipeline import PipelineSpec, SinkSpec, SqlText, StepSpec
 from penstock.pipeline.spec.user_code import first_line
 
@@ -34,7 +36,8 @@ class Views:
         if step.sql is not None:
             self._add(name, self._of_sql(step.sql))
         else:
-            made = function_named(step.function, f"step {name}")(*(self._frames[view] for view in step.inputs))
+            function = function_named(step.function, f"step {name}", self._spec.file)
+            made = function(*(self._frames[view] for view in step.inputs))
             self._add(name, self._checked(made, f"the function of step {name}"))
 
     def query(self) -> DataFrame:
@@ -88,13 +91,14 @@ def _place_in(sql: SqlText, error: PySparkException) -> str:
     return f"{sql.place.of(int(said[1]) - 1, int(said[2]))}: " if said else ""
 
 
-def function_named(name: str, what: str) -> Callable[..., Any]:
-    """From module:function; it may be in a pipeline's own file, whose module has the file's name."""
+def function_named(name: str, what: str, file: Path | None) -> Callable[..., Any]:
+    """From module:function; it may be in a pipeline's own `file`, whose module has the file's name."""
     module, _, function = name.partition(":")
     if not (module and function):
         raise PipelineError(f"{what} needs function: module:function.")
     try:
-        found: Callable[..., Any] = getattr(import_module(module), function)
+        own = module_of(file) if file is not None and module == file.stem else None
+        found: Callable[..., Any] = getattr(own or import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise PipelineError(f"There is no function {name}: {error}.") from error
     return found

@@ -5,6 +5,7 @@ with the name and the settings that can be read without running the file.
 """
 
 import ast
+import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ NONE: Values = {}
 FUNCTION = "pipeline"
 NAMES = {part.upper(): part for part in PARTS}
 """Of the parts in a Python file."""
+_modules: dict[Path, ModuleType] = {}
 
 
 class SessionSpec(Value):
@@ -145,12 +147,21 @@ def _own_errors(path: Path) -> Iterator[None]:
         raise PipelineError(described(error, path) or f"{path}: {type(error).__name__}: {error}") from error
 
 
+def module_of(path: Path) -> ModuleType | None:
+    """Of a pipeline's own file that was run; others in this process may have files of the same name."""
+    return _modules.get(path)
+
+
 def _run(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    """Under the file's name, unless another module has that."""
+    there = sys.modules.get(path.stem)
+    is_free = there is None or there is module_of(path)
+    name = path.stem if is_free else f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = _modules[path] = module
     with _own_errors(path):
         spec.loader.exec_module(module)
     if find_spec("pyspark") is not None:

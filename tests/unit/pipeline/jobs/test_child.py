@@ -85,6 +85,34 @@ async def test_it_gets_its_input_and_ends_in_good_order(running: Running) -> Non
     await until(lambda: not is_alive(grandchild))
 
 
+PRINTS_ANYTHING = """
+import os, sys
+for line in (b'{"exit": "soon"}', b'{"refused": 1}', b'[' * 100_000, b'\\xff\\xfe', b'x' * 40):
+    os.write(1, line + b"\\n")
+os.write(1, b'{"last": 1}\\n')
+sys.stdin.read()
+"""
+
+
+async def test_whatever_it_prints_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would wait without end for room to print."""
+
+    def event(self: Running, said: dict[str, Any]) -> None:
+        if "refused" in said:
+            raise KeyError("rows")
+        self.events.append(said)
+
+    monkeypatch.setattr(Running, "event", event)
+    monkeypatch.setattr(child_module, "MOST_OF_A_LINE", 30)
+    running = Running(PRINTS_ANYTHING)
+    await until(lambda: bool(running.events))
+    assert running.events == [{"last": 1}]
+    assert running.lines[:2] == ['{"exit": "soon"}', '{"refused": 1}']
+    assert running.lines[-3:] == ["\ufffd\ufffd", "x" * 30, "x" * 10]
+    assert len("".join(running.lines[2:-3])) == 100_000
+    await running.child.stop()
+
+
 LEAVES_FILES = """
 import sys, tempfile
 file = tempfile.NamedTemporaryFile(delete=False)

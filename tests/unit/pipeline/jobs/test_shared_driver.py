@@ -42,7 +42,7 @@ with socket.socket(fileno=int(os.environ[guardian.CHANNEL])) as channel:
         number = message.get("begin") or message.get("stop") or message.get("interrupt")
         kind = kinds.setdefault(number, message.get("given"))
         if "begin" in message:
-            print("all see this", flush=True)
+            print(json.dumps({"line": "all see this"}), flush=True)
             say(number, '{"event": "running"}', *message["arguments"])
             if kind == "crashes":
                 say(number, '{"event": "failed", "error": "There is no topic."}', over=1)

@@ -109,6 +109,25 @@ def test_a_task_that_knows_less_makes_no_end_later(versioned: TableTarget) -> No
     assert [row[3][-1:] for row in sorted(rows_in(versioned, VERSIONS))] == ["3", "9", ""]
 
 
+@pytest.mark.parametrize("removes", [False, True])
+def test_columns_may_have_any_names(target: TableTarget, removes: bool) -> None:
+    """Also such as a library makes of others for its parameters."""
+    keys, kinds = ("a.b", "a_b", 'x"; --'), {"of_a_b": "string", "of_id": "string", "%(id)s :id": "string"}
+    target = target.replace(keys=keys, removes=removes, keeps_history=not removes, sequence="__START_AT")
+    columns = {**dict.fromkeys(keys, "bigint"), **kinds, "__START_AT": "string", "__deleted": "boolean"}
+    ready(target, columns, may_create=True)
+    row = {"a.b": 1, "a_b": 2, 'x"; --': 3, **dict.fromkeys(kinds, "v"), "__deleted": False}
+    later = {**row, "__START_AT": "2"}
+    rows = [{**row, "__START_AT": "1"}, {**later, "__deleted": removes}, {**later, "a_b": 4}]
+    for one in rows:
+        list(storing(target)(iter([pa.RecordBatch.from_pylist([one])])))
+    with sqlite3.connect(target.url.removeprefix("sqlite:///")) as database:
+        found = database.execute('SELECT "a.b", "a_b", __START_AT, of_id FROM customers ORDER BY 2, 3').fetchall()
+        ends = [] if removes else database.execute("SELECT __END_AT FROM customers ORDER BY a_b, __START_AT").fetchall()
+    versions = [] if removes else [(1, 2, "1", "v"), (1, 2, "2", "v")]
+    assert (found, ends) == ([*versions, (1, 4, "2", "v")], [] if removes else [("2",), (None,), (None,)])
+
+
 def test_a_table_is_made_with_the_types_of_its_columns(target: TableTarget) -> None:
     kinds = {"at": "timestamp", "price": "decimal(10,2)", "tags": "array<string>", "raw": "binary", "day": "date"}
     ready(target, COLUMNS | kinds, may_create=True)
@@ -158,4 +177,4 @@ def test_postgresql_compares_and_writes_in_one_statement(target: TableTarget) ->
     ended = " ".join(str(ending(versions, history).compile(dialect=dialect)).split())
     assert 'WHERE customers_1.id = customers.id AND customers_1."__START_AT" > customers."__START_AT")' in ended
     gone = str(removal(table, target).compile(dialect=dialect))
-    assert "WHERE shop.customers.id = %(of_id)s::VARCHAR AND (shop.customers.__position IS NULL OR" in gone
+    assert "shop.customers.id = %(penstock_parameter_0)s::VARCHAR AND (shop.customers.__position IS NULL OR" in gone
