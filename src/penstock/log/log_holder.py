@@ -15,13 +15,12 @@ from penstock.log.checkpoint import read_topic_id
 from penstock.log.config import LogConfig
 from penstock.log.health import Health
 from penstock.log.leader_epochs import LeaderEpochs
-from penstock.log.loading import load_log
+from penstock.log.loading import Unread, load_log
 from penstock.log.log_content import LogContent
 from penstock.log.names import LOG_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import Producers
 from penstock.log.segments import Segments
-from penstock.log.unread import Unread
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 

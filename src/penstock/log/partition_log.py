@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.log.config import LogConfig
 from penstock.log.health import Health
+from penstock.log.loading import Unread
 from penstock.log.log_content import LogContent
 from penstock.log.log_holder import LogHolder
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
@@ -20,7 +21,6 @@ from penstock.log.producer_state import NO_PRODUCER_ID, check_first
 from penstock.log.removals import Removals
 from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms
 from penstock.log.segment import Segment
-from penstock.log.unread import Unread
 from penstock.log.validation import (
     CLIENT,
     COORDINATOR,
