@@ -16,25 +16,31 @@ from bench.versus.kafka import fetch, java, version_of
 from tests.property.test_access_rules import ASKED, HOSTS, USERS, Question, drawn_rule
 
 from penstock.metadata.access_rules import AccessRules
-from penstock.protocol.acls import AclBinding, Operation, PatternType, Permission, Resource
+from penstock.protocol.acls import WILDCARD, AclBinding, Operation, PatternType, Permission, Resource
 
 PROGRAM = Path(__file__).with_name("Verdicts.java")
 EACH = 50
 """Rules at most, and questions, of one cluster."""
-LETTERS = ("ab-", "abcdefghij")
-"""With few of them many rules are about one name, with more hardly any is."""
+NAMES = (4, 60)
+"""With few of them many rules are about one question, with many hardly any is."""
 
 
 def names(chance: Random) -> list[str]:
-    letters = chance.choice(LETTERS)
-    return ["*", *("".join(chance.choices(letters, k=chance.randrange(1, 6))) for _ in range(60))]
+    return ["*", *("".join(chance.choices("ab-", k=chance.randrange(1, 6))) for _ in range(chance.choice(NAMES)))]
+
+
+def wide_rule(chance: Random, known: list[str]) -> AclBinding:
+    """Half of them for all hosts, and half for all operations: so that one denies what another one allows."""
+    rule = drawn_rule(chance, known)
+    host, operation = chance.choice([WILDCARD, rule.host]), chance.choice([Operation.ALL, rule.operation])
+    return as_java_writes(rule._replace(host=host, operation=operation))
 
 
 def clusters(chance: Random, questions: int) -> Iterator[tuple[bool, list[AclBinding], list[Question]]]:
     """What everybody may without rules, the rules, and what is asked."""
     for _ in range(questions // EACH):
         known = names(chance)
-        drawn = dict.fromkeys(as_java_writes(drawn_rule(chance, known)) for _ in range(chance.randrange(EACH)))
+        drawn = dict.fromkeys(wide_rule(chance, known) for _ in range(chance.randrange(EACH)))
         there = [rule for rule in drawn if is_kafkas(rule)]
         asked = [
             (
