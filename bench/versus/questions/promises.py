@@ -88,6 +88,7 @@ MANY = (SHARED[0], SHARED[-1])
 Asked = BrokerProcess | ThreeNodes
 SIZES, SHARED_RECORDS = (100, 1000), 200_000
 THREADS, MANY_RECORDS = 16, 1_000_000
+KEYS = 1_000
 TOOL = "org.apache.kafka.tools.ShareConsumerPerformance"
 
 
@@ -135,7 +136,7 @@ def _divided(size: int, records: int, broker: Asked, number: int) -> Sample:
 def _jobs(broker: Asked, name: str, size: int, records: int) -> str:
     create_topic(broker.address, name, PARTITIONS, broker.count)
     set_config(broker.address, name, "share.auto.offset.reset", "earliest", of=GROUP)
-    produce(broker.address, name, records, size, LARGE)
+    produce(broker.address, name, records, size, LARGE, keys=KEYS)  # without keys one partition may have nearly all
     return name
 
 
