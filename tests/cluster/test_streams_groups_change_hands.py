@@ -15,7 +15,7 @@ from bench.hand_in_hand.node import single_node
 from bench.topics import create_topic
 from bench.versus.kafka import MissingToolError, fetch, java
 from bench.versus.systems import KAFKA, PENSTOCK
-from tests.wire.raw_client import RawClient
+from tests.wire.raw_client import NOT_YET, RawClient
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -31,11 +31,6 @@ GROUP: Final = "wordcount"
 SECONDS: Final = 300.0
 TASKS: Final = 4
 SETTINGS: Final = {"group.streams.session.timeout.ms": "60000", "group.streams.initial.rebalance.delay.ms": "0"}
-NOT_YET: Final = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-)
 
 
 class Member:

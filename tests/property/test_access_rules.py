@@ -53,10 +53,15 @@ def is_about(rule: AclBinding, name: str) -> bool:
     return rule.resource_name in (name, "*")
 
 
+def has_mask(rule: AclBinding) -> bool:
+    """Kafka's networks have a length, and no mask."""
+    return "/" in rule.host and "255" in rule.host
+
+
 def is_from(rule: AclBinding, host: str) -> bool:
     if rule.host in ("*", host):
         return True
-    if "/" not in rule.host or "255" in rule.host:  # Kafka's networks have a length, and no mask
+    if "/" not in rule.host or has_mask(rule):
         return False
     try:
         return ip_address(host) in ip_network(rule.host, strict=False)

@@ -43,7 +43,7 @@ class Machine(ABC, Generic[ServerT]):
         self.disk_was_full = False
         self._loop = loop
         self._found = found
-        self.disk.root.link("data", type(self.disk.root)())
+        self.disk.add_root("/data")
         self.disk.root.sync()
         self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
 

@@ -48,7 +48,7 @@ class World:
         self.loop = VirtualLoop(Random(seed))
         self.host = HostDisk(self.loop, Random(seed))
         for path in PATHS:
-            self.host.root.link(path[1:], type(self.host.root)())
+            self.host.add_root(path)
         self.host.root.sync()
         self.host.on_crash = lambda: self.process.kill()
         self.loop.thread_delay_s = lambda _: self.random.choice((0.001, 0.001, 0.01, 0.3))

@@ -13,7 +13,7 @@ from random import Random
 from uuid import UUID
 
 from bench.versus.kafka import fetch, java, version_of
-from tests.property.test_access_rules import ASKED, HOSTS, USERS, Question, drawn_rule
+from tests.property.test_access_rules import ASKED, HOSTS, USERS, Question, drawn_rule, has_mask
 
 from penstock.metadata.access_rules import AccessRules
 from penstock.protocol.acls import WILDCARD, AclBinding, Operation, PatternType, Permission, Resource
@@ -41,7 +41,7 @@ def clusters(chance: Random, questions: int) -> Iterator[tuple[bool, list[AclBin
     for _ in range(questions // EACH):
         known = names(chance)
         drawn = dict.fromkeys(wide_rule(chance, known) for _ in range(chance.randrange(EACH)))
-        there = [rule for rule in drawn if is_kafkas(rule)]
+        there = [rule for rule in drawn if not has_mask(rule)]
         asked = [
             (
                 chance.choice(USERS),
@@ -53,11 +53,6 @@ def clusters(chance: Random, questions: int) -> Iterator[tuple[bool, list[AclBin
             for _ in range(EACH)
         ]
         yield chance.random() < 0.3, there, asked
-
-
-def is_kafkas(rule: AclBinding) -> bool:
-    """Kafka takes no mask for a network."""
-    return "/" not in rule.host or "255" not in rule.host
 
 
 def as_java_writes(rule: AclBinding) -> AclBinding:

@@ -74,7 +74,7 @@ class KeeperWorld:
         self.loop = VirtualLoop(Random(seed))
         self.loop.thread_delay_s = lambda _: self.random.choice((0.001, 0.01, 0.2))
         self.host = HostDisk(self.loop, Random(seed))
-        self.host.root.link("data", type(self.host.root)())
+        self.host.add_root("/data")
         self.host.root.sync()
         self.host.on_crash = lambda: self.process.kill()
         self.image = ClusterImage("c")

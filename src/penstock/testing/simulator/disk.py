@@ -54,6 +54,10 @@ class HostDisk:
     def is_full(self, root: str) -> bool:
         return self.conditions.full or root in self.conditions.full_disks
 
+    def add_root(self, path: str) -> None:
+        """An empty directory at the root, such as `/data`; a `sync` makes it outlive a power cut."""
+        self.root.link(path.strip("/"), Directory())
+
     def sync(self) -> None:
         """Everything outlives a power cut."""
         _sync_below(self.root)

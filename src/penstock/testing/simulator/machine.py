@@ -65,7 +65,7 @@ class Machine:
         self.disk.on_crash = lambda: self.crash(power_lost=self.power_fails_with_it)
         self.disk.on_write = ledger.replica_agreement.written
         for path in self.data_paths:
-            self.disk.root.link(path.strip("/"), type(self.disk.root)())
+            self.disk.add_root(path)
         self.disk.root.sync()
 
     def _look(self) -> None:
@@ -168,7 +168,7 @@ class Machine:
         self._trace.note(self.name, f"has a new disk for {path}")
         self.crash(power_lost=False)
         self._ledger.disk_replaced(self.name)
-        self.disk.root.link(path.strip("/"), type(self.disk.root)())
+        self.disk.add_root(path)
         self.disk.root.sync()
         self._format({})
 

@@ -15,7 +15,6 @@ from penstock.node.quorum.stored_log import StoredLog
 from penstock.protocol.records import iterate_batches
 from penstock.raft.ports import SnapshotId
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
-from penstock.testing.simulator.files import Directory
 from penstock.testing.simulator.loop import KilledError, Process, VirtualLoop
 
 STEPS = 80
@@ -192,7 +191,7 @@ class Plug:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.host = HostDisk(VirtualLoop(self.random), self.random)
-        self.host.root.link("data", Directory())
+        self.host.add_root("/data")
         self.host.root.sync()
         self.pair = Pair(self.random, "/data", self._process())
         self.checkpoint = (0, 0)
