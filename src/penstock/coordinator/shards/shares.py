@@ -172,7 +172,7 @@ class ShareShard(PartitionMachine[ShareRecord]):
 
         def decide(key: SharePartitionKey, known: ShareState | None, data: Any) -> Decided[Any]:
             if data.group_epoch >= 0 and self._table.knows(key):
-                self._table.image.is_deleted(key, data.group_epoch)
+                self._table.image.note_deletion(key, data.group_epoch)
             return partial(result, partition=key.partition), decide_delete(key, known)
 
         return self._decide(token, asked, decide, result, now_ms)

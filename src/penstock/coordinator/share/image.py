@@ -25,10 +25,10 @@ class ShareImage(LogImage[ShareRecord]):
         elif before is not None:
             del self.states[record.key]
             if not isinstance(record, TakenBack):  # who could not begin may begin in the same epoch, when asked again
-                self.is_deleted(record.key, before.state_epoch)
+                self.note_deletion(record.key, before.state_epoch)
         return before
 
-    def is_deleted(self, key: SharePartitionKey, up_to_epoch: int) -> None:
+    def note_deletion(self, key: SharePartitionKey, up_to_epoch: int) -> None:
         """Before it is written, too: what it says of the past stays true should that fail."""
         known = hash(key)
         self._deleted[known] = max(up_to_epoch, self._deleted.pop(known, -1))
