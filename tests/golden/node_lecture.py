@@ -20,6 +20,8 @@ from tests.simulation.whole_nodes.quota_world import World
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
+from penstock.protocol.codec import encode
+from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
 from penstock.protocol.requests.api import ApiKey, OwnApiKey, api_of
 from penstock.protocol.schema import Message
@@ -41,14 +43,34 @@ def batch(*values: str, **options: Any) -> bytes:
     return bytes(encode_batch(records, **options))
 
 
+def subscription(topics: list[str]) -> bytes:
+    """The metadata of a consumer of the classic protocol."""
+    return b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=topics), 0)
+
+
 class NodeLecture:
     def __init__(self, nodes: int, **settings: str) -> None:
         self.world = World({name.replace("_", "."): value for name, value in settings.items()}, nodes)
         self._client = Process("client")
         self._connections: dict[int, Connection] = {}
-        self._names: dict[str, Any] = {"batch": batch, "UUID": UUID, "now": EPOCH_MS, "it": None}
+        self._names: dict[str, Any] = {
+            "batch": batch,
+            "subscription": subscription,
+            "UUID": UUID,
+            "now": EPOCH_MS,
+            "it": None,
+        }
         self._shown: dict[str, str] = {}
         self._run(self._start())
+
+    @property
+    def it(self) -> Any:
+        """The last answer."""
+        return self._names["it"]
+
+    def value(self, name: str) -> Any:
+        """What was kept by that name."""
+        return self._names[name]
 
     def _run(self, work: Any) -> Any:
         async def in_process() -> Any:
@@ -69,7 +91,7 @@ class NodeLecture:
     def handle(self, line: str) -> Iterable[str]:
         name, mark, value = line.partition(" = ")
         if mark and name.isidentifier():
-            self._names[name] = eval(value, {"it": self._names["it"]})
+            self._names[name] = eval(value, {"it": self.it})
             if len(text := str(self._names[name])) >= LONG:
                 self._shown[text] = name
         elif line.startswith("wait "):

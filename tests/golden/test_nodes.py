@@ -14,7 +14,9 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(("name", "nodes"), [("topics", 1), ("groups", 1), ("transactions", 1), ("shares", 1)])
+@pytest.mark.parametrize(
+    ("name", "nodes"), [("topics", 1), ("groups", 1), ("transactions", 1), ("shares", 1), ("drawn", 1)]
+)
 def test_nodes(name: str, nodes: int, transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
     lecture = NodeLecture(nodes, **SETTINGS)
     try:
