@@ -153,6 +153,7 @@ class Classics(Draw):
         return answers
 
     def history(self) -> list[str]:
+        self.type = self.draw("", "", " type=connect")
         delay, least, size = self.draw(0, 3000), self.draw(1000, 6000), self.draw(2, 200, 200)
         self.say("anew")
         self.say(
@@ -186,7 +187,7 @@ class Classics(Draw):
             options.append(f"instance=i-{client}")
             options[0] = "version=9"
         options.append(f"session={self.draw(6000, 10_000, 10_000, 10_000, 500)} rebalance={self.draw(5000, 60_000)}")
-        self.say(f"join g {client} {' '.join(options)}")
+        self.say(f"join g {client} {' '.join(options)}{self.type}")
 
     def one(self) -> str:
         client = self.draw("ann", "ben", "cid")
