@@ -170,9 +170,13 @@ class Asker:
         return NEVER_RUN
 
     def _chosen(self, number: int, tests: Sequence[Asked]) -> list[Asked]:
-        """Those near are asked about what runs on import, if no test runs anything else of the file."""
-        near = ROOT / "tests" / "unit" / self.bugs[number].path.relative_to(SOURCE).parent
+        """Those near are asked about what runs on import, if no test runs anything else of the file: those of the package,
+        or of the closest one above it that has some.
+        """
+        folder = ROOT / "tests" / "unit" / self.bugs[number].path.relative_to(SOURCE).parent
         whole = [test for test in tests if not test.is_broken]
+        found = {parent for test in whole for parent in test.item.path.parents}
+        near = next((one for one in (folder, *folder.parents) if one in found), folder)
         could = [test for test in whole if number in test.ran]
         if not could and number in self._at_import:
             could = [test for test in whole if near in test.item.path.parents]

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from tests.golden.node_lecture import NodeLecture
 
+from penstock.testing.simulator.plan import RIGHTS
+
 SETTINGS = {
     "offsets_topic_num_partitions": "2",
     "transaction_state_log_num_partitions": "2",
@@ -14,11 +16,25 @@ SETTINGS = {
 }
 
 
+RIGHTS_TOO = SETTINGS | RIGHTS
+"""Who asks has logged in as `User:client`."""
+
+
 @pytest.mark.parametrize(
-    ("name", "nodes"), [("topics", 1), ("groups", 1), ("transactions", 1), ("shares", 1), ("drawn", 1)]
+    ("name", "settings"),
+    [
+        ("topics", SETTINGS),
+        ("groups", SETTINGS),
+        ("transactions", SETTINGS),
+        ("shares", SETTINGS),
+        ("rights", RIGHTS_TOO),
+        ("drawn", SETTINGS),
+    ],
 )
-def test_nodes(name: str, nodes: int, transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
-    lecture = NodeLecture(nodes, **SETTINGS)
+def test_nodes(
+    name: str, settings: dict[str, str], transcript: Callable[[str, Callable[[str], Iterable[object]]], None]
+) -> None:
+    lecture = NodeLecture(1, **settings)
     try:
         transcript(f"nodes/{name}.txt", lecture.handle)
     finally:
