@@ -170,8 +170,8 @@ class Asker:
         return NEVER_RUN
 
     def _chosen(self, number: int, tests: Sequence[Asked]) -> list[Asked]:
-        """Those near are asked about what runs on import, if no test runs anything else of the file: those of the package,
-        or of the closest one above it that has some.
+        """Those near are asked about what runs on import, if no test runs anything else of the file: those of the
+        package, or of the closest one above it that has some.
         """
         folder = ROOT / "tests" / "unit" / self.bugs[number].path.relative_to(SOURCE).parent
         whole = [test for test in tests if not test.is_broken]
