@@ -3,7 +3,7 @@
 `CreateTopics@7(topics=[dict(name="t", num_partitions=1)])` asks node 1 in version 7; without one, in the newest that it
 serves. `2: …` asks node 2. In `@*` all versions are asked: those with the same answer share a line. `x = it.member_id`
 keeps a field of the last answer; from then on the text shows `x` for it, if it is long. What the clock says is `now`,
-an id that has no name is `id`.
+an id that has no name is `id`. What is answered late has the time before it.
 """
 
 from __future__ import annotations
@@ -115,12 +115,14 @@ class NodeLecture:
             self._connections[node] = await self.world.connect("raw", self.world.machines[node - 1])
         connection = self._connections[node]
         api = APIS[type(request).__name__.removesuffix("Request")]
+        begun_s = self.world.loop.time()
         try:
             answer = await connection.answered(connection.submit(request, api.response_class, newest=version))
         except ClientError as error:
             return f"{type(error).__name__}: {error}"
         self._names["it"] = answer
-        return self._said(answer)
+        took = round((self.world.loop.time() - begun_s) * 10)
+        return (f"after {took / 10} s: " if took else "") + self._said(answer)
 
     def _said(self, answer: Message) -> str:
         text = fields(_readable(answer))
