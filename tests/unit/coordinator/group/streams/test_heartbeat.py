@@ -319,8 +319,8 @@ OF_THE_MEMBER = ("group_id", "member_id", "member_epoch", "endpoint_information_
 
 @pytest.mark.parametrize("name", sorted(StreamsGroupHeartbeatRequest.__fields__))
 def test_a_heartbeat_that_says_anything_is_looked_at(name: str) -> None:
-    value = SAID.get(name, [])
-    request = StreamsGroupHeartbeatRequest(**({} if name in OF_THE_MEMBER else {name: value}))
+    said: dict[str, Any] = {} if name in OF_THE_MEMBER else {name: SAID.get(name, [])}
+    request = StreamsGroupHeartbeatRequest(**said)
     assert _says_something(request) is (name not in OF_THE_MEMBER)
 
 
