@@ -32,6 +32,7 @@ OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "--assert=plain")
 NEVER_RUN = "no test runs it"
 SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT)
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ANEW = "anew"
 DAY_S = 24 * 3600
 MOST_BREAKING = 200
@@ -170,12 +171,17 @@ class Asker:
         return NEVER_RUN
 
     def _chosen(self, number: int, tests: Sequence[Asked]) -> list[Asked]:
-        """Those near are asked about what runs on import, if no test runs anything else of the file."""
-        near = ROOT / "tests" / "unit" / self.bugs[number].path.relative_to(SOURCE).parent
+        """Those near are asked about what runs on import, as any of them may be the one that imports it: those of the
+        package, or of the closest one above it that has some.
+        """
+        bug = self.bugs[number]
+        folder = ROOT / "tests" / "unit" / bug.path.relative_to(SOURCE).parent
         whole = [test for test in tests if not test.is_broken]
+        found = {parent for test in whole for parent in test.item.path.parents}
+        near = next((one for one in (folder, *folder.parents) if one in found), folder)
         could = [test for test in whole if number in test.ran]
-        if not could and number in self._at_import:
-            could = [test for test in whole if near in test.item.path.parents]
+        if _is_in_no_function(bug) if could else number in self._at_import:
+            could += [test for test in whole if near in test.item.path.parents and number not in test.ran]
         could.sort(key=lambda test: (near not in test.item.path.parents, test.took_s))
         before_s = accumulate((test.took_s for test in could), initial=0.0)
         return [test for test, began_s in zip(could, before_s, strict=False) if began_s < ASKED_CPU_S]
@@ -204,3 +210,8 @@ class Asker:
                 self._told.write_text(str(at))
                 return 1
         return 0
+
+
+def _is_in_no_function(bug: BugOnLine) -> bool:
+    functions = (it for it in ast.walk(ast.parse(bug.path.read_text())) if isinstance(it, FUNCTIONS))
+    return not any(it.lineno <= bug.line <= (it.end_lineno or it.lineno) for it in functions)

@@ -4,7 +4,7 @@ topic NAME PARTITIONS                   a new topic, or more partitions of one; 
 join MEMBER [NAME …] [instance=ID] [expression=TEXT]
 beat MEMBER [owns=a:0,1;b:2 | owns=] [epoch=N]      with the epoch that it was told last, by default
 leave MEMBER | away MEMBER              for good; a static member for a while
-describe | advance MS | restart
+describe | advance MS | restart | anew              as another coordinator reads the log; as one of an empty log
 hold | commit | fail                    writes wait; let them happen; let them fail
 come-back                               what is worked out elsewhere is there
 """
@@ -61,6 +61,9 @@ class ConsumerLecture(Bench):
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
+    def do_anew(self, words: Words) -> None:
+        ConsumerLecture.__init__(self)
+
     def do_topic(self, words: Words) -> None:
         self.grow(words.plain[0], int(words.plain[1]))
 
@@ -87,6 +90,7 @@ class ConsumerLecture(Bench):
         self.advance(int(words.plain[0]))
 
     def do_restart(self, words: Words) -> None:
+        self.errands.clear()
         self.restart()
 
     def do_hold(self, words: Words) -> None:

@@ -10,7 +10,7 @@
     delete GROUP | forget GROUP topic:partition …
     advance MS                                      time passes, deadline by deadline
     hold | commit-writes [N] | fail-writes CODE     from now on writes wait; let them happen; let them fail
-    restart | resign                                a new shard reads the log; another node takes over
+    restart | resign | anew                         a new shard reads the log; another node takes over; of an empty log
 
 Member ids are written `client~1`, the number standing for the random part.
 """
@@ -131,6 +131,10 @@ class GroupLecture:
             yield from self.show(self.shard.appended(effect.write_id, ErrorCode.NONE, self.now_ms))
 
     # -- the shard's environment -------------------------------------------------------------------------------------
+
+    def do_anew(self, words: Words) -> Iterator[str]:
+        GroupLecture.__init__(self)
+        yield from ()
 
     def do_set(self, words: Words) -> Iterator[str]:
         self.settings = GroupSettings().replace(**{key: int(value) for key, value in words.named.items()})

@@ -13,6 +13,7 @@ from penstock.sharing.share_partition import SharePartition
 from penstock.sharing.values import (
     ACCEPT,
     GAP,
+    NEVER_MS,
     NO_RATE,
     NOT_WRITTEN,
     REJECT,
@@ -113,6 +114,19 @@ class ShareLecture:
         where = f"from {it.start_offset}, next {it.next_fetch_offset} of {it.next_offset}"
         full = "" if it.can_acquire else ", full" if it.status.value == "active" else f", {it.status.value}"
         yield f"{where}, {it.delivery_complete_count} finished{full}: {records}"
+
+    def _all(self, words: list[str], options: dict[str, str]) -> Iterator[str]:
+        """Besides, when time has something to do, and what deliveries do."""
+        partition, breaker = self.partition, self.partition.breaker
+        acquired, held = partition.in_hands()
+        until = "never" if partition.next_expiry_ms == NEVER_MS else str(partition.next_expiry_ms)
+        keyed = ""
+        if isinstance(partition, OrderedPartition):
+            keyed = f", keys to {partition.keyed_to}{' and on' if partition.wants_keys else ''}"
+        writing = ", writing" if partition.is_writing else ""
+        pause = f"{breaker.state.value} {breaker.pause_ms(self.now_ms)}"
+        yield f"{acquired} acquired, {held} held, due {until}, {pause}{writing}{keyed}"
+        yield from self._show(words, options)
 
     @staticmethod
     def _run(run: Run) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.golden.shown import said
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER, Answering, methods
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 from tests.unit.client.fake_cluster import NODE_ID
@@ -101,22 +102,6 @@ def _value(name: str, item: Field, number: int) -> Any:
     of_kind: dict[str, Any] = {"string": name, "bytes": b"", "records": b"", "uuid": UUID(int=number), "bool": True}
     value = OF_FIELDS.get(name, of_kind.get(item.kind, number))
     return [value] if item.is_array else value
-
-
-def said(message: Message) -> str:
-    return f"{type(message).__name__}{_fields(message)}"
-
-
-def _fields(message: Message) -> str:
-    told = {name: getattr(message, name) for name in type(message).__fields__}
-    usual = {name: it.new_default() for name, it in type(message).__fields__.items()}
-    return f"({', '.join(f'{name}={_said(value)}' for name, value in told.items() if value != usual[name])})"
-
-
-def _said(value: object) -> str:
-    if isinstance(value, Message):
-        return _fields(value)
-    return f"[{', '.join(map(_said, value))}]" if isinstance(value, list) else str(value)
 
 
 def test_admin(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import cast
 
 from click.testing import CliRunner
-from tests.golden.test_admin import Sampling, said
+from tests.golden.shown import said
+from tests.golden.test_admin import Sampling
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
 from tests.unit.client.fake_broker import Reply
 from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread

@@ -69,6 +69,7 @@ def alter(controller: Controller, resource: tuple[int, str], *asked: Asked) -> t
         ({}, [(RETENTION, SET, "5"), ("no.such.key", SET, "6")], CONFIG, {}),
         ({}, [("penstock.replication.mode", SET, "consensus")], CONFIG, {}),
         ({}, [(DELAYS, SET, "true")], OK, {DELAYS: "true"}),
+        ({}, [(DELAYS, SET, "false")], OK, {DELAYS: "false"}),
         ({DELAYS: "true"}, [(DELAYS, SET, "TRUE")], OK, {DELAYS: "TRUE"}),
         ({DELAYS: "true"}, [(DELAYS, SET, "false")], CONFIG, {DELAYS: "true"}),
         ({DELAYS: "true"}, [(DELAYS, DELETE, None)], CONFIG, {DELAYS: "true"}),
@@ -115,7 +116,7 @@ def test_resources(resource: tuple[int, str], code: ErrorCode) -> None:
     ],
 )
 def test_directories_are_cordoned_from_a_level_on(level: int, key: str, value: str, code: ErrorCode) -> None:
-    assert alter(controller_with(level), BROKER, (key, SET, value))[0] == code
+    assert alter(controller_with(level), BROKER, (key, SET, value), ("log.retention.bytes", SET, "5"))[0] == code
 
 
 @pytest.mark.parametrize(("key", "is_due"), [("unclean.leader.election.enable", True), ("cleanup.policy", False)])

@@ -192,9 +192,10 @@ def test_what_is_refused(request_: Message, asker: str, code: ErrorCode) -> None
 def test_without_a_secret_or_before_their_level_there_are_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     without = active_controller()
     assert create(without).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    old = controller()
-    old.image.apply(FeatureLevelRecord(name="metadata.version", feature_level=13))
-    assert create(old).error_code == ErrorCode.UNSUPPORTED_VERSION
+    for level, code in ((13, ErrorCode.UNSUPPORTED_VERSION), (14, ErrorCode.NONE)):
+        old = controller()
+        old.image.apply(FeatureLevelRecord(name="metadata.version", feature_level=level))
+        assert create(old).error_code == code
     monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 1)
     full = controller()
     assert [create(full).error_code, create(full).error_code] == [0, ErrorCode.POLICY_VIOLATION]

@@ -76,6 +76,24 @@ def test_what_is_no_credential_is_refused_by_itself(change: dict[str, object], c
     assert there(node) == [(1, "bob")]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "a" * 255},
+        {"iterations": 4096},
+        {"iterations": 16384},
+        {"salt": b"s"},
+        {"salt": bytes(1024)},
+        {"salted_password": b"p"},
+        {"salted_password": bytes(1024)},
+    ],
+)
+def test_what_is_just_a_credential_is_taken(change: dict[str, object]) -> None:
+    node, good = active_controller(), ADA.replace(**change)
+    assert altered(node, good) == {good.name: (0, None)}
+    assert there(node) == [(1, good.name)]
+
+
 def test_a_credential_that_there_is_not_cannot_be_removed() -> None:
     node = active_controller()
     assert altered(node, GONE)["ada"][0] == ErrorCode.RESOURCE_NOT_FOUND

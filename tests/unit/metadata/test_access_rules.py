@@ -1,6 +1,7 @@
 """How hosts in access rules are read, and which rules a filter finds."""
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -185,3 +186,27 @@ def test_a_filter_of_a_later_release_is_unknown(field: str) -> None:
     for code in (0, 99):
         changed: dict[str, Any] = {field: code}
         assert AclFilter()._replace(**changed).is_unknown
+
+
+ALIKE = [
+    rule(resource_name=name, pattern_type=pattern, permission=permission, host=host)
+    for name in ("flights", "gates")
+    for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
+    for permission in (Permission.ALLOW, Permission.DENY)
+    for host in ("*", "10.0.0.0/8")
+]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rules_that_are_gone_leave_what_there_is_without_them(seed: int) -> None:
+    """Among such as differ in one thing, some of them twice."""
+    random = Random(seed)
+    there = {UUID(int=number): random.choice(ALIKE) for number in range(8)}
+    decided, others = AccessRules(), AccessRules()
+    for rule_id, one in there.items():
+        decided.add(rule_id, one)
+    for rule_id in random.sample(sorted(there), 5):
+        decided.remove(rule_id)
+        del there[rule_id]
+    others.replace(there)
+    assert vars(decided) == vars(others)

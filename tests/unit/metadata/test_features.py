@@ -47,13 +47,16 @@ def test_a_level_by_its_name_and_a_release_by_its_last(text: str, level: int | N
     ("feature", "levels"),
     [
         (KRAFT_VERSION, {7: 0, 20: 0, 21: 1, 33: 1}),
-        ("transaction.version", {23: 0, 24: 2}),
-        (ELIGIBLE_LEADER_REPLICAS, {25: 0, 26: 1}),
-        ("share.version", {27: 0, 28: 1, 30: 1, 31: 2}),
+        ("transaction.version", {7: 0, 23: 0, 24: 2}),
+        ("group.version", {7: 0, 21: 0, 22: 1}),
+        (ELIGIBLE_LEADER_REPLICAS, {7: 0, 25: 0, 26: 1}),
+        ("share.version", {7: 0, 27: 0, 28: 1, 30: 1, 31: 2}),
+        ("streams.version", {7: 0, 28: 0, 29: 1}),
     ],
 )
 def test_levels_of_new_clusters(feature: str, levels: dict[int, int]) -> None:
     assert {at: default_level(feature, at) for at in levels} == levels
+    assert default_level(feature, 33) == max(levels.values())
 
 
 def test_how_levels_are_shown() -> None:

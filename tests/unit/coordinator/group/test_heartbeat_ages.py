@@ -19,6 +19,7 @@ def test_a_heartbeat_begins_it_anew(kind: Any) -> None:
     bench.now_ms += 30
     assert bench.shard.heartbeat_ages_ms(group, bench.now_ms) == {"m1": 30, "m2": 730}
     assert bench.shard.heartbeat_ages_ms("other", bench.now_ms) == {}
+    assert [bench.shard.member_count(name) for name in (group, "other")] == [2, 0]
 
 
 @pytest.mark.parametrize("kind", [consumer, share, streams], ids=["consumer", "share", "streams"])

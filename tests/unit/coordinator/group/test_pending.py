@@ -10,7 +10,14 @@ from tests.unit.coordinator.group.test_commit import JOIN
 from penstock.coordinator.effects import Append, Effect, End, Part, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.image import GroupImage, PendingOffsets, Place
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, PendingRecord
+from penstock.coordinator.group.records import (
+    AnyRecord,
+    CommittedOffset,
+    GroupMetadataValue,
+    GroupRecord,
+    OffsetRecord,
+    PendingRecord,
+)
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -340,3 +347,12 @@ def test_a_deleted_topic_has_nobody_look_at_what_is_pending_in_others(monkeypatc
     image.pending.end(7, is_commit=False)
     assert image.places_in("t7") == []
     assert len(image.topics()) == 99
+
+
+def test_of_a_transaction_offsets_alone_are_read() -> None:
+    shard = Groups().shard
+    value = GroupMetadataValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
+    key, encoded = GroupRecord("g", value).encode()
+    assert encoded is not None
+    shard.read_pending(PRODUCER, key, encoded, is_overtaken=False)
+    assert not shard.is_pending("g", "", 0)

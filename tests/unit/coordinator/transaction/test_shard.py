@@ -295,6 +295,7 @@ def test_ids_that_nobody_uses_are_forgotten_and_those_in_use_are_not() -> None:
     log.wait(5_000)
     log.commit()
     assert log.state() is State.PREPARE_ABORT  # its time is over, and its markers are not there
+    assert log.state("idle") is State.EMPTY
     log.wait(SETTINGS.expiration_ms + 2 * SETTINGS.expiration_interval_ms)
     log.commit()
     assert [name for name, _ in log.shard.transactions()] == ["pay"]

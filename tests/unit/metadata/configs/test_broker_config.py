@@ -108,6 +108,12 @@ def test_the_embedded_node_is_alone_and_on_this_machine() -> None:
     assert config.static == EMBEDDED_DEFAULTS | {"broker.id": "1"}, "the other name of node.id"
 
 
+@pytest.mark.parametrize("key", ["inter.broker.listener.name", "security.inter.broker.protocol"])
+def test_the_listener_between_brokers_is_named_or_is_that_of_a_protocol(key: str) -> None:
+    others = {name: value for name, value in COMBINED_3.items() if name != "inter.broker.listener.name"}
+    assert BrokerConfig(others | {key: "PLAINTEXT"}).inter_broker_listener_name == "PLAINTEXT"
+
+
 def test_a_combined_node_of_kafka_3_is_accepted() -> None:
     config = BrokerConfig(COMBINED_3)
     assert config.broker_listeners == (Listener("PLAINTEXT", "", 9092),)

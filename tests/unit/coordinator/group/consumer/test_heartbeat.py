@@ -95,6 +95,17 @@ def test_which_epochs_are_good(epoch: int, owned: dict[str, list[int]] | None, c
         assert answer.member_epoch == 3
 
 
+def test_who_has_gone_for_a_while_does_not_go_on_from_where_it_was() -> None:
+    bench = Bench(AT_ONCE, a=2)
+    bench.join("m1", "a", instance_id="one")
+    bench.join("m2", "a")
+    bench.beat("m1", 2)
+    assert bench.beat("m1", 2, {"a": [0]}).member_epoch == 3
+    bench.beat("m1", -2, instance_id="one")
+    for epoch in (1, 2, 3):
+        assert bench.beat("m1", epoch, {}, instance_id="one").error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
 @pytest.mark.parametrize(
     ("member_id", "epoch", "owned", "fields", "version", "code"),
     [

@@ -10,7 +10,14 @@ from tests.unit.coordinator.group.streams.bench import AT_ONCE, CALLER, GROUP, B
 
 from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.streams.assignors.tasks import Roles
-from penstock.coordinator.group.streams.records import ASSIGNMENT, CURRENT, MEMBER, TARGET, TOPOLOGY
+from penstock.coordinator.group.streams.records import (
+    ASSIGNMENT,
+    CURRENT,
+    MEMBER,
+    TARGET,
+    TOPOLOGY,
+    CurrentMemberAssignmentValue,
+)
 from penstock.coordinator.group.streams.records import GROUP as EPOCH
 from penstock.coordinator.group.streams.state import StreamsRecord, decode_record
 from penstock.coordinator.group.streams.values import (
@@ -24,6 +31,7 @@ from penstock.coordinator.group.streams.values import (
     Topology,
 )
 from penstock.coordinator.shards.groups import GroupShard
+from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -74,12 +82,16 @@ def test_records_come_back_as_they_were(record: StreamsRecord) -> None:
             decode_record(record.key, key, value[:end])
 
 
-def test_a_current_record_of_before_epochs_has_that_of_its_member() -> None:
-    with_none = RECORDS[6]
-    key, value = with_none.encode()
+@pytest.mark.parametrize(("member_epoch", "since"), [(5, 5), (-2, 0)])
+def test_a_current_record_of_before_epochs_has_that_of_its_member(member_epoch: int, since: int) -> None:
+    key, value = next(one for one in RECORDS if one.key == CURRENT).encode()
     assert value is not None
-    read = decode_record(CURRENT, key, value)
-    assert read.value.assigned.active == {"0": {1: 3, 2: 4}}
+    written, _ = decode(CurrentMemberAssignmentValue, 0, value[2:])
+    written.member_epoch = member_epoch
+    for tasks in written.active_tasks:
+        tasks.assignment_epochs = None
+    read = decode_record(CURRENT, key, value[:2] + encode(written, 0))
+    assert read.value.assigned.active == {"0": {1: since, 2: since}}
 
 
 # -- what is written --------------------------------------------------------------------------------------------------

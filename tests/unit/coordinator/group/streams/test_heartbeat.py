@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.unit.coordinator.group.streams.bench import (
     AT_ONCE,
     CALLER,
@@ -17,6 +18,7 @@ from tests.unit.coordinator.group.streams.bench import (
 )
 
 from penstock.coordinator.group.settings import Bounded, GroupSettings
+from penstock.coordinator.group.streams.heartbeat import _says_something
 from penstock.coordinator.group.streams.records import CURRENT, MEMBER
 from penstock.coordinator.group.streams.state import StreamsState
 from penstock.coordinator.group.streams.values import Current, Held, Member
@@ -25,6 +27,7 @@ from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.streams_group_heartbeat import (
     KeyValue,
+    StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatRequestEndpoint,
     Subtopology,
     TaskOffset,
@@ -303,8 +306,27 @@ def test_a_static_member_that_stays_away_is_put_out() -> None:
     assert bench.streams.committed.state == "Empty"
 
 
+SAID = {
+    "rebalance_timeout_ms": 1,
+    "shutdown_application": True,
+    "topology": Topology(),
+    "rack_id": "r",
+    "process_id": "p",
+    "user_endpoint": StreamsGroupHeartbeatRequestEndpoint(),
+}
+OF_THE_MEMBER = ("group_id", "member_id", "member_epoch", "endpoint_information_epoch", "instance_id")
+
+
+@pytest.mark.parametrize("name", sorted(StreamsGroupHeartbeatRequest.__fields__))
+def test_a_heartbeat_that_says_anything_is_looked_at(name: str) -> None:
+    said: dict[str, Any] = {} if name in OF_THE_MEMBER else {name: SAID.get(name, [])}
+    request = StreamsGroupHeartbeatRequest(**said)
+    assert _says_something(request) is (name not in OF_THE_MEMBER)
+
+
 def test_one_member_ends_the_whole_application() -> None:
     bench = both()
+    bench.settle("a", "b")
     epoch = bench.streams.state.epoch
     bench.beat("a", epoch, shutdown_application=True)
     bench.beat("b", epoch)

@@ -90,3 +90,27 @@ def test_what_would_take_long_to_be_made_is_refused(text: str) -> None:
     """What makes no state as well, however often it is repeated: clients are answered meanwhile."""
     with pytest.raises(ExpressionError, match=r"too large|more than"):
         Matcher(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "letters"),
+    [
+        ("alnum", "[0-9A-Za-z]"),
+        ("alpha", "[A-Za-z]"),
+        ("ascii", r"[\x00-\x7f]"),
+        ("blank", r"[\t ]"),
+        ("cntrl", r"[\x00-\x1f\x7f]"),
+        ("digit", "[0-9]"),
+        ("graph", "[!-~]"),
+        ("lower", "[a-z]"),
+        ("print", "[ -~]"),
+        ("punct", "[!-/:-@[-`{-~]"),
+        ("space", r"[\t\n\v\f\r ]"),
+        ("upper", "[A-Z]"),
+        ("word", "[0-9A-Za-z_]"),
+        ("xdigit", "[0-9A-Fa-f]"),
+    ],
+)
+def test_named_classes_have_the_letters_of_re2(name: str, letters: str) -> None:
+    every = [chr(number) for number in range(256)]
+    assert [it for it in every if Matcher(f"[[:{name}:]]").matches(it)] == [it for it in every if re.match(letters, it)]
