@@ -147,7 +147,7 @@ class DirectoryMoves:
         if future is not None and future.parent != path:
             self._unwanted[key] = partition.log.parent, future.parent
         self._wanted.pop(key, None)
-        if partition.log.parent != path:
+        if partition.log.parent != path or partition.log.is_lent:  # it may just be on its way out
             self._wanted[key] = partition, path
         self._changed.set()
 
@@ -199,16 +199,17 @@ class DirectoryMoves:
     async def _try(self, key: Key) -> None:
         move = self._wanted[key]
         partition, path = move
-        lane = partition.log.parent, path
         try:
-            await self._carry_out(key, move)
+            await _back(partition.log)
+            if partition.log.parent != path:
+                await self._carry_out(key, move)
         except LentError:
             return  # its log is cut
         except KafkaError as error:
             logger.error("%s does not move to %s: %s", partition, path, error.message)
         except Exception:
             logger.exception("%s does not move to %s, by our own fault", partition, path)
-            self._unwanted[key] = lane
+            self._unwanted[key] = partition.log.parent, path
         if self._wanted.get(key) is move:
             del self._wanted[key]
 
@@ -228,7 +229,6 @@ class DirectoryMoves:
         partition, path = move
         log = partition.log
         lane = log.parent, path
-        await _back(log)
         future = self._directories.futures.get(key)
         if future is None:
             create = partial(self._directories.create_future, log, path, log.log_start_offset)
