@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from bench.process import free_ports, said_by
+from penstock.metadata.configs.pairs import properties_text
 from penstock.testing.layout import replica_settings
 
 OLDEST_JAVA = 17
@@ -99,9 +100,7 @@ def server_settings(
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    """Lines within a value are written as Java reads them."""
-    lines = (f"{key}={value}".replace("\n", "\\n") for key, value in settings.items())
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_text(properties_text(settings))
     return path
 
 

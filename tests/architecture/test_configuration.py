@@ -30,6 +30,7 @@ def read_words() -> Iterator[tuple[str, bool]]:
     """What code reads: attributes, and texts that it passes to a call or gives a name; which of both it is."""
     files = [path for folder in READERS for path in (SOURCES / folder).rglob("*.py")]
     files += [SOURCES / "metadata" / name for name in OF_A_NODE]
+    files.append(SOURCES / "cli/start.py")  # of the process that a node has for itself
     for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):

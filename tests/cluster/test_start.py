@@ -1,6 +1,7 @@
 """`penstock start` as a process: what it says, how it stops, and why it refuses."""
 
 import json
+import os
 import signal
 import socket
 import urllib.request
@@ -49,6 +50,24 @@ def test_without_a_file_it_says_where_it_is_and_stops_cleanly(tmp_path: Path, nu
         assert manager.recv(100) == b"STOPPING=1"
     assert (tmp_path / "penstock-data" / "meta.properties").is_file()
     assert (tmp_path / "penstock-data" / ".kafka_cleanshutdown").is_file()
+
+
+def test_a_disk_that_hangs_lets_a_node_end_in_time_or_with_a_second_signal(tmp_path: Path) -> None:
+    """To open a pipe that nobody reads is a call that never returns, here in the event loop."""
+    data = tmp_path / "penstock-data"
+    with started(tmp_path, *ANY_PORT, "--set", "shutdown.timeout.ms=500") as node:
+        os.mkfifo(data / ".kafka_cleanshutdown.tmp")
+        code, said = node.ends_after(signal.SIGTERM)
+    assert code == 1
+    assert "node 1 has not stopped within shutdown.timeout.ms=500 and ends now: a disk may hang" in said
+    assert str(data) in said
+    assert not (data / ".kafka_cleanshutdown").exists()
+    with started(tmp_path, *ANY_PORT) as node:
+        assert node.process.stdout is not None
+        node.process.terminate()
+        while node.process.stdout.readline() != "stopping\n":
+            pass
+        assert node.ends_after(signal.SIGINT)[0] == -signal.SIGINT
 
 
 def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:

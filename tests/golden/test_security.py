@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from penstock.cli.main import main
 from penstock.cli.security import folders
+from penstock.metadata.configs.pairs import properties_text
 from penstock.testing import Cluster
-from penstock.testing.secured.settings import properties_text
 
 NEW_YEAR = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 CHANGED = (
@@ -49,9 +49,8 @@ class SecurityLecture:
 
     def _file(self, changes: str) -> str:
         properties = self._cluster.client_properties("app") | dict(pair.split("=", 1) for pair in changes.split())
-        properties["ssl.truststore.certificates"] = properties["ssl.truststore.certificates"].replace("\n", "\\n")
         file = self._path / "client.properties"
-        file.write_text(properties_text("app", properties))
+        file.write_text(properties_text(properties, "app"))
         return str(file)
 
 

@@ -1,9 +1,9 @@
 """Whatever keys and values there are, a file that Java would write is read back as it was meant."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.metadata.configs.pairs import parse_properties
+from penstock.metadata.configs.pairs import decode_properties, parse_properties, properties_text
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 _KEYS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
@@ -45,6 +45,13 @@ def test_what_java_writes_is_read_back(
             f" {escape(key, is_key=True, unicode=unicode)}{separator}{escape(value, is_key=False, unicode=unicode)}",
         ]
     assert parse_properties(newline.join(lines)) == settings
+
+
+@given(settings=st.dictionaries(_KEYS, _TEXT, max_size=6), comments=st.lists(st.sampled_from(["", "one\\"])))
+@example(settings={"path": "C:\\temp\\new", "pattern": r"\d+\.log", " a=b:c#!": " \u00e9\U0001f600 "}, comments=[])
+def test_what_is_written_is_read_back(settings: dict[str, str], comments: list[str]) -> None:
+    written = properties_text(settings, *comments).encode("ascii")
+    assert decode_properties(written) == parse_properties(written.decode("latin-1")) == settings
 
 
 @given(value=st.text("ab \\=:#!", max_size=30), cuts=st.sets(st.integers(0, 30)), indent=st.text(" \t", max_size=3))

@@ -18,9 +18,6 @@ from penstock.node.partitions.replica_fetcher import ReplicaFetcher
 from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.protocol.requests.following import Position
 
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-"""Of a node that dies at once."""
-
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,14 @@
 """`penstock start`: run a node, or a local cluster of several, until it is told to stop."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +28,8 @@ from penstock.node.serving.memory import hold_briefly, keep_for_good, share_memo
 if TYPE_CHECKING:
     from penstock.node.assembly.quorum_start import QuorumParts
     from penstock.node.assembly.start import RunningNode
+
+logger = logging.getLogger(__name__)
 
 MAX_NODES = 99
 MAX_PORT = 55_000
@@ -112,7 +117,8 @@ def command(
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         beside = {"worker": worker_port} if worker else {}
         beside |= {"console": console_port} if console else {}
-        runner.run(_run(loaded.config, until_eof=until_eof, beside=beside))
+        on_stop = partial(_end_in_time, loaded.config)
+        runner.run(_run(loaded.config, until_eof=until_eof, beside=beside, on_stop=on_stop))
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
@@ -125,8 +131,10 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
         )
 
 
-async def _run(config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, int]) -> None:
-    """`beside` has the ports of what else runs."""
+async def _run(
+    config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, int], on_stop: Callable[[], object]
+) -> None:
+    """`beside` has the ports of what else runs; `on_stop` is called before anything is stopped."""
     from penstock.node.assembly.start import StartError, start_node
 
     stop = asyncio.Event()
@@ -141,6 +149,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, in
     await _first_of(starting, stop)
     telling.cancel()
     if not starting.done():  # it may wait for a controller
+        on_stop()
         starting.cancel()
         await asyncio.wait([starting])
         return
@@ -153,8 +162,7 @@ async def _run(config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, in
     others = _start_beside(node, beside)
     _tell_service_manager(is_ready=True)
     await _first_of(node.failed, stop)
-    for number in STOP_SIGNALS:  # a second signal does not wait
-        loop.remove_signal_handler(number)
+    on_stop()
     _tell_service_manager(is_ready=False)
     with suppress(OSError):  # the reader may be gone, and the node has to stop all the same
         say("stopping")
@@ -167,6 +175,27 @@ async def _run(config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, in
         raise click.ClickException(f"node {config.node_id} had to stop: {node.failed.result()}")
     with suppress(OSError):
         say("stopped")
+
+
+def _end_in_time(config: BrokerConfig) -> None:
+    """Whatever hangs, a disk's call in the event loop included: by the clock, and at once with a second signal."""
+    for number in STOP_SIGNALS:
+        asyncio.get_running_loop().remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
+    timer = threading.Timer(config.shutdown_timeout_ms / 1000, _end, [config])
+    timer.daemon = True
+    timer.start()
+
+
+def _end(config: BrokerConfig) -> None:
+    logger.error(
+        "node %s has not stopped within shutdown.timeout.ms=%s and ends now: a disk may hang (%s). The next start"
+        " recovers what was not written down",
+        config.node_id,
+        config.shutdown_timeout_ms,
+        ", ".join(map(os.path.abspath, config.all_dirs)),
+    )
+    os._exit(1)
 
 
 def _start_beside(node: "RunningNode", ports: Mapping[str, int]) -> list[asyncio.Task[None]]:

@@ -209,7 +209,12 @@ class LogContent:
                 self.producers.note_batch(header, base_offset, last_offset, max_timestamp)
         self.end_offset = last_offset + 1
 
-    def roll(self, base_offset: int, now_ms: int) -> Segment:
+    def end_at(self, offset: int) -> None:
+        """An empty segment says so."""
+        self.roll(offset, None)
+        self.end_offset = offset
+
+    def roll(self, base_offset: int, now_ms: int | None) -> Segment:
         """After an OSError the old segment is still the active one."""
         active = self.segments.active
         if active.size == 0:

@@ -215,6 +215,11 @@ class PartitionLog(LogHolder):
         with self._changing() as content:
             content.start_anew_at(offset, durable=durable)
 
+    def end_at(self, offset: int) -> None:
+        """The next record gets this offset, though no batch ends before it. Not for offsets before the log's end."""
+        with self._changing() as content:
+            content.end_at(offset)
+
     def advance_log_start(self, offset: int) -> None:
         """Records below `offset` can no longer be read (DeleteRecords); see `retire_below_start` for their segments."""
         content = self.load()

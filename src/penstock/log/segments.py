@@ -107,7 +107,7 @@ class Segments(Sequence[Segment]):
         self.active = segment
         return segment
 
-    def replace_active(self, base_offset: int, now_ms: int) -> Segment:
+    def replace_active(self, base_offset: int, now_ms: int | None) -> Segment:
         """The active segment must be empty."""
         empty = self.active
         segment = self.add(base_offset, now_ms)

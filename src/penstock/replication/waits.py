@@ -11,6 +11,8 @@ Wait = tuple[int, int, Waiter]
 NEVER = 1 << 63
 """Behind every offset."""
 NOBODY: Sequence[Waiter] = ()
+_NONE: list[Wait] = []
+"""Stays empty. A partition has three queues, and of most partitions nobody ever waits in them: they have no list."""
 
 
 class Waits:
@@ -19,7 +21,7 @@ class Waits:
     __slots__ = ("_number", "_waits", "next_offset")
 
     def __init__(self) -> None:
-        self._waits: list[Wait] = []
+        self._waits = _NONE
         self._number = 0
         self.next_offset = NEVER
 
@@ -30,6 +32,8 @@ class Waits:
         """Due once the number is at `offset` or past it; the result is for `cancel`."""
         self._number += 1
         wait = offset, self._number, waiter
+        if self._waits is _NONE:
+            self._waits = []
         insort(self._waits, wait)  # the number decides before waiters would be compared
         self._note_next()
         return wait

@@ -15,9 +15,6 @@ from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.testing.simulator.disk import SimulatedDisk
 
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-"""Of a node that dies at once."""
-
 
 @pytest.mark.parametrize("first", soaked_after(1, range(0, 300, 6)))
 def test_what_was_acknowledged_is_found_again_and_each_start_goes_well(first: int) -> None:

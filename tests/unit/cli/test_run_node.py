@@ -68,7 +68,7 @@ def test_neither_threads_nor_the_collector_hold_a_node_for_long(
 async def test_a_node_that_cannot_go_on_is_stopped_and_the_command_fails(
     tmp_path: Path, nodes: "asyncio.Queue[RunningNode]"
 ) -> None:
-    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}))
+    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}, on_stop=list))
     node = await nodes.get()
     node.failed.set_result(OSError("the disk is gone"))
     with pytest.raises(click.ClickException, match="node 1 had to stop: the disk is gone"):
@@ -77,7 +77,7 @@ async def test_a_node_that_cannot_go_on_is_stopped_and_the_command_fails(
 
 
 async def test_a_signal_stops_a_node_cleanly(tmp_path: Path, nodes: "asyncio.Queue[RunningNode]") -> None:
-    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}))
+    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}, on_stop=list))
     node = await nodes.get()
     asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
     await running
@@ -92,7 +92,7 @@ async def test_a_signal_ends_a_node_that_still_waits_for_a_controller(tmp_path: 
         controller_listener_names="CONTROLLER",
         controller_quorum_voters="2@127.0.0.1:1",
     )
-    running = asyncio.ensure_future(_run(alone, until_eof=False, beside={}))
+    running = asyncio.ensure_future(_run(alone, until_eof=False, beside={}, on_stop=list))
     while not (tmp_path / "__cluster_metadata-0").exists():
         await asyncio.sleep(0)
     signal.raise_signal(signal.SIGTERM)

@@ -98,7 +98,7 @@ async def test_what_is_done_to_a_copy_waits_for_its_own_disk_alone(
         partition = world.node.broker.partitions.get(TOPIC, moving)
         assert partition is not None
         assert await world.produce(moving) == ErrorCode.NONE
-        for name in ("append_as_follower", "truncate_fully_and_start_at", "close"):
+        for name in ("append_as_follower", "truncate_fully_and_start_at", "flush", "close"):
             noted(name)
         assert await alter(world, target, moving) == [ErrorCode.NONE]
         await world.until(lambda: "append_as_follower" in workers)
@@ -107,7 +107,7 @@ async def test_what_is_done_to_a_copy_waits_for_its_own_disk_alone(
         world.node.broker.moves._quota.bytes_per_s = 1 << 40
         await world.until(lambda: partition.log.parent == target)
         disk = world.node.parts.context.directories.roots[target].threads
-        assert workers.keys() == {"append_as_follower", "truncate_fully_and_start_at", "close"}
+        assert workers.keys() == {"append_as_follower", "truncate_fully_and_start_at", "flush", "close"}
         assert {name for name, one in workers.items() if one not in disk._threads} == set()
 
 
@@ -165,7 +165,8 @@ async def test_a_move_back_home_drops_the_copy(tmp_path: Path) -> None:
         assert any(row.is_future_key and row.partition_index == moving for row in rows)
         assert await alter(world, str(tmp_path / "p1"), moving) == [ErrorCode.NONE]
         await world.node.broker.moves.stop()  # it sleeps for the throttle
-        await world.node.broker.moves._drop_unwanted()
+        for key in list(world.node.broker.moves._unwanted):
+            await world.node.broker.moves._drop(key)
         assert world.node.parts.context.directories.futures == {}
 
 
@@ -173,15 +174,15 @@ async def test_a_move_that_is_called_back_while_its_copy_is_flushed_is_not_swapp
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushing, goes_on = threading.Event(), threading.Event()
-    close = PartitionLog.close
+    flush = PartitionLog.flush
 
-    def close_late(log: PartitionLog, **how: bool) -> None:
+    def flush_late(log: PartitionLog) -> None:
         if log.directory.endswith("-future"):
             flushing.set()
             goes_on.wait(60)
-        close(log, **how)
+        flush(log)
 
-    monkeypatch.setattr(PartitionLog, "close", close_late)
+    monkeypatch.setattr(PartitionLog, "flush", flush_late)
     async with running(tmp_path) as world:
         await world.create()
         moving = world.in_directory("p1")[0]
@@ -320,7 +321,7 @@ def test_a_disk_that_cannot_be_read_is_an_error_of_one_move(tmp_path: Path) -> N
     assert found is not None
     disk.fail("read", "p1/")
     with pytest.raises(KafkaError) as refused:
-        moves._copy(log, log.changes, found, future)
+        moves._copy(log, log.changes, found, log.log_end_offset, future)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -331,7 +332,7 @@ def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectori
         append(log, batch(1))
     future = directories.create_future(log, str(tmp_path / "p2"), 0)
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(log, log.changes, found, future)
+        moves._copy(log, log.changes, found, log.log_end_offset, future)
     future.close()
     return directories
 
@@ -397,7 +398,7 @@ def test_a_copy_is_cut_where_its_log_was_cut(tmp_path: Path) -> None:
     while (cut := moves._cut(log, future)) is not None:
         cut()
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(log, log.changes, found, future)
+        moves._copy(log, log.changes, found, log.log_end_offset, future)
     while (cut := moves._cut(log, future)) is not None:
         cut()
     assert all_batches(future) == all_batches(log)

@@ -56,3 +56,15 @@ def test_nobody_is_due_before_the_first_that_is_left() -> None:
     assert waits.next_offset == 7
     waits.take_due(7)
     assert waits.next_offset > 1 << 62
+
+
+def test_queues_that_had_nobody_have_no_list_of_their_own() -> None:
+    first, second = Waits(), Waits()
+    assert first._waits is second._waits
+    first.add(3, named("one"))
+    first.take_due(3)
+    first.take_all()
+    second.take_all()
+    assert (len(first), len(second), len(Waits())) == (0, 0, 0)
+    first.add(4, named("two"))
+    assert (len(first), len(second)) == (1, 0)

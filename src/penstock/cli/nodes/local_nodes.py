@@ -6,7 +6,7 @@ penstock-data/nodes/node-1/server.properties      instead of both, where the clu
 """
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ import click
 
 from penstock import __version__
 from penstock.log.directories.errors import LogDirectoryError
-from penstock.metadata.configs.pairs import PropertiesError
+from penstock.metadata.configs.pairs import PropertiesError, properties_text
 from penstock.node.assembly.properties import read_properties
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.value import Value
@@ -145,18 +145,14 @@ def _make(directory: Path, count: int, ports: Sequence[int]) -> list[LocalNode]:
         }
         file.touch(mode=0o600)
         file.write_text(
-            _text(
-                f"Node {node_id} of a local cluster of {count}",
+            properties_text(
                 settings | voters_settings(controllers, dynamic=True) | replica_settings(count),
+                f"Node {node_id} of a local cluster of {count}, made by penstock {__version__}.",
+                "To start it alone: penstock start THIS-FILE",
             )
         )
         nodes.append(LocalNode(node_id, file, listeners, directory / f"node-{node_id}"))
     return nodes
-
-
-def _text(title: str, settings: Mapping[str, str]) -> str:
-    lines = [f"# {title}, made by penstock {__version__}.", "# To start it alone: penstock start THIS-FILE"]
-    return "\n".join([*lines, *(f"{key}={value}" for key, value in settings.items())]) + "\n"
 
 
 def _wanted(count: int, port: int, above: Collection[int]) -> list[int]:

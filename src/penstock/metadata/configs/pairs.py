@@ -7,7 +7,7 @@ UTF-8.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.protocol.address import is_number, split_address
@@ -17,6 +17,9 @@ PINNED_LEADERS_KEY = "leader.balance.pinned"
 _SPACE = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
+_TO_ESCAPE_IN_KEYS = re.compile(r"[^ -~]|[\\ =:#!]")
+_TO_ESCAPE_IN_VALUES = re.compile(r"[^ -~]|\\|^ ")
+_LETTERS = {character: letter for letter, character in _ESCAPES.items()}
 
 
 class PropertiesError(ValueError):
@@ -63,6 +66,26 @@ def decode_properties(raw: bytes) -> dict[str, str]:
 
 def parse_properties(text: str) -> dict[str, str]:
     return dict(_split(line) for line in _logical_lines(text))
+
+
+def properties_text(settings: Mapping[str, str], *comments: str) -> str:
+    """What Java reads as well: characters beyond ASCII are escapes."""
+    lines = (*(f"# {comment}" for comment in comments), *(property_line(*pair) for pair in settings.items()))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def property_line(key: str, value: str) -> str:
+    return f"{_TO_ESCAPE_IN_KEYS.sub(_escaped, key)}={_TO_ESCAPE_IN_VALUES.sub(_escaped, value)}"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in _LETTERS:
+        return f"\\{_LETTERS[character]}"
+    if " " <= character <= "~":
+        return f"\\{character}"
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def _logical_lines(text: str) -> Iterator[str]:

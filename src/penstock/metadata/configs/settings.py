@@ -44,6 +44,7 @@ class BrokerSettings:
     broker_session_refused_timeout_ms: int
     broker_session_timeout_ms: int
     controlled_shutdown_enable: bool
+    shutdown_timeout_ms: int
     controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
     controller_quorum_election_timeout_ms: int

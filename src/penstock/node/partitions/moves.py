@@ -1,10 +1,10 @@
 """Replicas move from one log directory of this node to another, while they are written and read (KIP-113).
 
 A copy grows beside the log, in a directory `<topic>-<partition>.<id>-future`; when it has all that the log has, on the
-disk, it takes the log's place. One replica moves at a time, slice by slice, no faster than
-`replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on. What is done to a copy is done by
-threads of its own disk: they may hang. While the copy gets its place the log is lent to such a thread, and what
-producers send waits.
+disk, it takes the log's place. From one directory to another, a lane, one replica moves at a time, slice by slice, all
+together no faster than `replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on. What is
+done to a copy, reading it in as well, is done by threads of its own disk: where they hang, the lanes of that disk stand
+still, and no other. While the copy gets its place the log is lent to such a thread, and what producers send waits.
 
 | what happens                                  | what becomes of the move                                 |
 | --------------------------------------------- | -------------------------------------------------------- |
@@ -22,7 +22,8 @@ import logging
 import os.path
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.log.directories.description import DirectoryDescription
 from penstock.log.log_content import LogContent
@@ -30,7 +31,7 @@ from penstock.log.log_holder import LentError
 from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.context import NodeContext
-from penstock.node.environment.tasks import Tasks
+from penstock.node.environment.tasks import Tasks, Threads
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -58,6 +59,8 @@ MAX_PREFERRED: Final = 10_000
 T = TypeVar("T")
 Key = tuple[str, int]
 Move = tuple[IsrPartition, str]
+Lane = tuple[str, str]
+"""From where to where."""
 
 
 class DirectoryMoves:
@@ -76,11 +79,14 @@ class DirectoryMoves:
         self._quota = quota
         self._on_moved = on_moved
         self._wanted: dict[Key, Move] = {}
-        self._unwanted: dict[Key, None] = {}
+        self._unwanted: dict[Key, Lane] = {}
         """Copies to drop once no thread writes to them."""
+        self._under_way: dict[Key, None] = {}
+        self._lanes: dict[Lane, None] = {}
+        """Those with a task at work."""
         self._changed = asyncio.Event()
         self._tasks = Tasks()
-        self._work: asyncio.Future[Any] | None = None
+        self._threads: dict[str, Threads] = {}
 
     def start(self) -> None:
         """Go on with the copies that were found, and work in the background."""
@@ -104,8 +110,8 @@ class DirectoryMoves:
     async def stop(self) -> None:
         """The caller closes the logs."""
         await self._tasks.stop()
-        if self._work is not None:  # its thread goes on; the files must not be closed under it
-            await asyncio.wait([self._work])
+        for threads in self._threads.values():  # they go on; the files must not be closed under them
+            await threads.settle()
 
     def future_of(self, partition: Partition) -> PartitionLog | None:
         return self._directories.futures.get((partition.topic, partition.index))
@@ -139,17 +145,17 @@ class DirectoryMoves:
             return
         future = self._directories.futures.get(key)
         if future is not None and future.parent != path:
-            self._unwanted[key] = None
+            self._unwanted[key] = partition.log.parent, future.parent
         self._wanted.pop(key, None)
-        if partition.log.parent != path:
+        if partition.log.parent != path or partition.log.is_lent:  # it may just be on its way out
             self._wanted[key] = partition, path
         self._changed.set()
 
     def forget(self, partition: Partition) -> None:
         key = (partition.topic, partition.index)
         self._wanted.pop(key, None)
-        if key in self._directories.futures:
-            self._unwanted[key] = None
+        if (future := self._directories.futures.get(key)) is not None:
+            self._unwanted[key] = partition.log.parent, future.parent
             self._changed.set()
 
     # in the background
@@ -157,32 +163,64 @@ class DirectoryMoves:
     async def _run(self) -> None:
         while True:
             self._changed.clear()
-            await self._drop_unwanted()
-            while self._wanted:
-                key, move = next(iter(self._wanted.items()))
-                try:
-                    await self._carry_out(key, move)
-                except LentError:
-                    continue  # its log is cut
-                except KafkaError as error:
-                    logger.error("%s does not move to %s: %s", move[0], move[1], error.message)
-                except Exception:
-                    logger.exception("%s does not move to %s, by our own fault", *move)
-                    self._unwanted[key] = None
-                if self._wanted.get(key) is move:
-                    del self._wanted[key]
-                await self._drop_unwanted()
+            for key in chain(self._unwanted, self._wanted):
+                lane = self._lane_of(key)
+                if lane is not None and lane not in self._lanes:
+                    self._lanes[lane] = None
+                    self._tasks.start(self._work_on(lane), "moves from {} to {}".format(*lane))
             await self._changed.wait()
 
-    async def _drop_unwanted(self) -> None:
-        for key in list(self._unwanted):
-            del self._unwanted[key]
-            future, drop = self._directories.futures.get(key), self._directories.drop_future
-            try:
-                if future is not None:
-                    await self._in_thread(future.parent, partial(drop, key, self._now_ms()))
-            except KafkaError as error:
-                logger.error("%s", error.message)
+    def _lane_of(self, key: Key) -> Lane | None:
+        """Where there is something to do with a replica: its old copy goes first. None while it is under way."""
+        if key in self._under_way:
+            return None
+        if key in self._unwanted:
+            return self._unwanted[key]
+        partition, path = self._wanted[key]
+        return partition.log.parent, path
+
+    async def _work_on(self, lane: Lane) -> None:
+        """Until nothing is left to do in it."""
+        try:
+            while (key := self._next_in(lane)) is not None:
+                self._under_way[key] = None
+                try:
+                    await (self._drop(key) if key in self._unwanted else self._try(key))
+                finally:
+                    del self._under_way[key]
+                if key in self._unwanted or key in self._wanted:  # perhaps in another lane
+                    self._changed.set()
+        finally:
+            del self._lanes[lane]
+
+    def _next_in(self, lane: Lane) -> Key | None:
+        return next((key for key in chain(self._unwanted, self._wanted) if self._lane_of(key) == lane), None)
+
+    async def _try(self, key: Key) -> None:
+        move = self._wanted[key]
+        partition, path = move
+        try:
+            await _back(partition.log)
+            if partition.log.parent != path:
+                await self._carry_out(key, move)
+        except LentError:
+            return  # its log is cut
+        except KafkaError as error:
+            logger.error("%s does not move to %s: %s", partition, path, error.message)
+        except Exception:
+            logger.exception("%s does not move to %s, by our own fault", partition, path)
+            self._unwanted[key] = partition.log.parent, path
+        if self._wanted.get(key) is move:
+            del self._wanted[key]
+
+    async def _drop(self, key: Key) -> None:
+        del self._unwanted[key]
+        future, drop = self._directories.futures.get(key), self._directories.drop_future
+        try:
+            if future is not None:
+                await self._in_thread(future.parent, partial(drop, key, self._now_ms()))
+        except KafkaError as error:
+            logger.error("%s", error.message)
 
     def _is_wanted(self, key: Key, move: Move) -> bool:
         return self._wanted.get(key) is move and move[0].log.health.failure is None
@@ -190,13 +228,13 @@ class DirectoryMoves:
     async def _carry_out(self, key: Key, move: Move) -> None:
         partition, path = move
         log = partition.log
-        await _back(log)
+        lane = log.parent, path
         future = self._directories.futures.get(key)
         if future is None:
             create = partial(self._directories.create_future, log, path, log.log_start_offset)
             future = await self._in_thread(path, create)
             if not self._is_wanted(key, move):
-                self._unwanted[key] = None
+                self._unwanted[key] = lane
         logger.info("%s moves from %s to %s", partition, log.parent, path)
         failures = nearly_done = 0
         while self._is_wanted(key, move):
@@ -215,13 +253,13 @@ class DirectoryMoves:
                         return
                 else:
                     nearly_done += found.length < SLICE_BYTES
-                    await self._in_thread(path, partial(_copy, log, log.changes, found, future))
+                    await self._in_thread(path, partial(_copy, log, log.changes, found, log.log_end_offset, future))
                     self._quota.record(found.length, self._now_ms())
                 failures = 0
             except KafkaError as error:
                 failures += 1
                 if future.health.failure is not None or failures >= MAX_FAILURES:
-                    self._unwanted[key] = None
+                    self._unwanted[key] = lane
                     raise
                 logger.warning("%s: %s; another try follows", partition, error.message)
                 await asyncio.sleep(RETRY_S)
@@ -232,7 +270,7 @@ class DirectoryMoves:
         """
         partition, path = move
         log = partition.log
-        await self._in_thread(path, future.close)
+        await self._in_thread(path, future.flush)
         if not self._is_wanted(key, move) or log.is_lent or _cut(log, future) is not None:
             return False
         if _next_slice(log, future) is not None and not at_once:
@@ -248,7 +286,7 @@ class DirectoryMoves:
         end_offset = content.end_offset
         while (offset := future.log_end_offset) < end_offset:
             found = content.segments.read(offset, SLICE_BYTES, end_offset, end_offset, True)
-            future.append_as_follower(memoryview(log.bytes_of(found)))
+            _grow(future, log.bytes_of(found), end_offset)
         future.close()
         return self._directories.swap(log)
 
@@ -271,8 +309,9 @@ class DirectoryMoves:
 
     def _begin(self, path: str, work: Callable[[], T]) -> asyncio.Future[T]:
         """A thread of the directory to which the replica goes."""
-        done = self._work = asyncio.get_running_loop().run_in_executor(self._directories.roots[path].threads, work)
-        return done
+        if path not in self._threads:
+            self._threads[path] = Threads(self._directories.roots[path].threads)
+        return self._threads[path].begin(work)
 
 
 class Pause:
@@ -315,7 +354,9 @@ async def _back(log: PartitionLog) -> None:
 
 
 def _cut(log: PartitionLog, future: PartitionLog) -> Callable[[], object] | None:
-    """Takes away what the copy has too much; None if that is nothing. There may be more when it is done."""
+    """Reads in the copy, or takes away what it has too much; None if neither is needed. There may be more then."""
+    if not future.is_loaded:
+        return future.load
     if not future.log_start_offset <= log.log_start_offset <= future.log_end_offset:
         return partial(future.truncate_fully_and_start_at, log.log_start_offset, durable=True)
     latest = future.leader_epochs.latest
@@ -336,8 +377,16 @@ def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
     return log.read(future.log_end_offset, SLICE_BYTES)
 
 
-def _copy(log: PartitionLog, changes: int, found: LogSlice, future: PartitionLog) -> None:
+def _copy(log: PartitionLog, changes: int, found: LogSlice, end_offset: int, future: PartitionLog) -> None:
     """Nothing, where the log has changed since it had so many `changes`: other records may lie in this place now."""
-    batches = memoryview(log.bytes_of(found))
+    batches = log.bytes_of(found)
     if log.changes == changes:
-        future.append_as_follower(batches)
+        _grow(future, batches, end_offset)
+
+
+def _grow(future: PartitionLog, batches: bytes, end_offset: int) -> None:
+    """Where there are no batches the log has none up to its end, as compaction may leave it: the copy ends there."""
+    if batches:
+        future.append_as_follower(memoryview(batches))
+    else:
+        future.end_at(end_offset)

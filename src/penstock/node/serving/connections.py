@@ -9,7 +9,7 @@ without any does nothing for them.
 import asyncio
 import itertools
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
@@ -34,6 +34,10 @@ LOST_BEFORE_GIVING_BACK = 1000
 """After so many lost connections their memory is given back to the system, ..."""
 GIVING_BACK_AFTER_S = 0.25
 """... a moment later, so that the rest of a burst is with them."""
+
+
+ROUND_NS = 8_000_000
+"""How long connections have further turns before timers, threads and other nodes have theirs."""
 
 
 class Admitted(Protocol):
@@ -140,10 +144,29 @@ class Connections:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
         self._lost = 0
+        self._turns: deque[Callable[[], None]] = deque()
+        self._takes_turns = False
 
     def later(self, callback: Callable[[], None]) -> None:
         """Call back when every other connection that has something to do has had its turn."""
-        self._loop.call_soon(callback)
+        self._turns.append(callback)
+        if not self._takes_turns:
+            self._takes_turns = True
+            self._loop.call_soon(self._take_turns)
+
+    def _take_turns(self) -> None:
+        """One each, as far as the round goes."""
+        clock_ns = self.dispatcher.clock_ns
+        ends_ns = clock_ns() + ROUND_NS
+        try:
+            for _ in range(len(self._turns)):
+                self._turns.popleft()()
+                if clock_ns() >= ends_ns:
+                    break
+        finally:
+            self._takes_turns = bool(self._turns)
+            if self._takes_turns:
+                self._loop.call_soon(self._take_turns)
 
     def unmute_later(self, connection: Admitted, seconds: float) -> None:
         """When the longest of its times is up. One that is lost is forgotten: its time may be days."""

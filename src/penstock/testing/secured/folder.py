@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.log.disk import Disk
-from penstock.metadata.configs.pairs import decode_properties
+from penstock.metadata.configs.pairs import decode_properties, properties_text, property_line
 from penstock.protocol.secret import Secret
 from penstock.testing.secured import settings
 from penstock.testing.secured.authorities import NODE_DAYS, Authorities, AuthorityError, write
@@ -65,10 +65,8 @@ class SecuredFolder:
     def add_node(self, place: Place, at: Path, common: Mapping[str, str]) -> None:
         """`at` is where the node will find its files; `common` is the same for all nodes."""
         folder = self.add_keys(place.node_id, place.names)
-        text = settings.properties_text(
-            f"Node {place.node_id}. To start it: penstock start {NODE_FILE}",
-            settings.of_node(place, at) | dict(common),
-        )
+        title = f"Node {place.node_id}. To start it: penstock start {NODE_FILE}"
+        text = properties_text(settings.of_node(place, at) | dict(common), title)
         write(folder / NODE_FILE, text)
 
     def add_keys(self, node_id: int, names: Sequence[str]) -> Path:
@@ -97,7 +95,7 @@ class SecuredFolder:
         for folder in self.clients:
             file = folder / settings.JAVA_FILE
             lines = file.read_text(encoding="utf-8").splitlines()
-            ours = f"{TRUSTED}={trusted.strip()}".replace("\n", "\\n")
+            ours = property_line(TRUSTED, trusted.strip())
             write(file, "\n".join(ours if line.startswith(f"{TRUSTED}=") else line for line in lines) + "\n")
 
     def sign_again(self, node: Path, days: int) -> None:

@@ -1,9 +1,10 @@
 """What stands in the files of a secured cluster's nodes and clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from penstock.metadata.configs.pairs import properties_text
 from penstock.metadata.configs.protection import STANDARD_AUTHORIZER
 from penstock.protocol.sasl.jaas import MODULES
 from penstock.protocol.secret import Secret
@@ -70,22 +71,19 @@ def of_client(user: str, password: Secret) -> dict[str, str]:
     }
 
 
-def properties_text(title: str, settings: Mapping[str, str]) -> str:
-    return "\n".join([f"# {title}", *(f"{key}={value}" for key, value in settings.items())]) + "\n"
-
-
 def java_text(user: str, password: Secret, servers: str, trusted: str) -> str:
     """For Java's clients, Penstock's own and its commands. It needs no other file."""
     settings = {
         "bootstrap.servers": servers,
         **of_client(user, password),
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": trusted.strip().replace("\n", "\\n"),
+        "ssl.truststore.certificates": trusted.strip(),
     }
-    return properties_text(f"{user}, for clients of Java and of Penstock", settings)
+    return properties_text(settings, f"{user}, for clients of Java and of Penstock")
 
 
 def librdkafka_text(user: str, password: Secret, servers: str, folder: Path) -> str:
+    """Its files know no escapes."""
     settings = {
         "bootstrap.servers": servers,
         "security.protocol": "SASL_SSL",
@@ -94,7 +92,8 @@ def librdkafka_text(user: str, password: Secret, servers: str, folder: Path) -> 
         "sasl.password": password.text,
         "ssl.ca.location": str(folder / TRUST_FILE),
     }
-    return properties_text(f"{user}, for librdkafka from 2.6.1 on: confluent-kafka, kcat -F and others", settings)
+    title = f"# {user}, for librdkafka from 2.6.1 on: confluent-kafka, kcat -F and others"
+    return "\n".join([title, *(f"{key}={value}" for key, value in settings.items())]) + "\n"
 
 
 def python_text(user: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
 import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -60,6 +61,8 @@ class Process:
         self.is_alive = False
         self.watch = None
         self._held.clear()
+        for task in self._tasks:
+            _end_unbegun(task)
 
     def pause(self) -> None:
         """No callback runs until `go_on`; the process does not notice."""
@@ -83,12 +86,21 @@ class Process:
 
     def keep(self, task: asyncio.Task[Any]) -> None:
         """Keeps a reference for as long as the process object lives, so that no memory is freed at a time by chance."""
+        if not self.is_alive:
+            _end_unbegun(task)
         self._tasks.append(task)
         if len(self._tasks) > 1000:
             self._tasks = [task for task in self._tasks if not task.done()]
 
     def hold(self, handle: _Handle | _TimerHandle) -> None:
         self._held.append(handle)
+
+
+def _end_unbegun(task: asyncio.Task[Any]) -> None:
+    """Of work that has not had its first turn, and never will, Python warns when its memory is freed."""
+    work = task.get_coro()
+    if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+        work.close()
 
 
 def current_process() -> Process | None:

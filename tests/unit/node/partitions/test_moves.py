@@ -1,8 +1,16 @@
-"""A log that begins in the middle and has no records does so after a power cut, too: no offset is given twice."""
+"""A log that begins or ends where it has no records does so elsewhere as well, also after a power cut: no offset is
+given twice. A disk that hangs keeps its own moves alone.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,8 +19,10 @@ import pytest
 from tests.unit.node.on_disk import Node, node_on, topic_records
 
 from penstock.log.disk import Disk
+from penstock.log.log_content import LogContent
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.moves import DirectoryMoves, Pause, _cut, _next_slice
 
 SEGMENT = "00000000000000000001.log"
@@ -102,3 +112,96 @@ def test_what_is_produced_waits_for_the_disk_of_the_leader_alone(tmp_path: Path)
         assert pause.takes
         node.commit(PartitionChangeRecord(topic_id=node.partition().topic_id, partition_id=0, leader=2))
         assert not pause.takes
+
+
+class Hung(Executor):
+    """A disk that does not come back. It keeps what it should do."""
+
+    def __init__(self) -> None:
+        self.works: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        self.works.append(partial(work, *args, **named))
+        return Future()
+
+
+@contextmanager
+def three_directories(path: Path) -> Iterator[tuple[Node, list[str]]]:
+    """A replica lies in each."""
+    paths = [str(path / name) for name in "abc"]
+    with node_on(path, *topic_records(partitions=3), log_dirs=",".join(paths)) as node:
+        assert [node.partition(index=index).log.parent for index in range(3)] == paths
+        yield node, paths
+
+
+class Moves:
+    """What was moved, in order."""
+
+    def __init__(self, node: Node) -> None:
+        self._moved = asyncio.Queue[IsrPartition]()
+        throttle = node.throttles.directories
+        self.all = DirectoryMoves(node.context.node, node.table, throttle, self._moved.put_nowait)
+        self.all.start()
+
+    async def next(self) -> tuple[int, str]:
+        async with asyncio.timeout(60):
+            moved = await self._moved.get()
+        return moved.index, moved.log.parent
+
+
+async def test_a_disk_that_hangs_keeps_its_own_moves_alone(tmp_path: Path) -> None:
+    with three_directories(tmp_path) as (node, (a, b, c)):
+        hung = node.directories.roots[c].threads = cast("Any", Hung())
+        moves = Moves(node)
+        moves.all.move(node.partition(index=0), c)
+        moves.all.move(node.partition(index=1), a)
+        assert await moves.next() == (1, a)
+        moves.all.move(node.partition(index=1), b)
+        assert await moves.next() == (1, b)
+        moves.all.move(node.partition(index=0), b)
+        moves.all.move(node.partition(index=1), a)
+        assert await moves.next() == (1, a)
+        assert node.partition(index=0).log.parent == a, "its copy may still be made by the disk that hangs"
+        assert len(hung.works) == 1
+        moves.all._tasks.cancel()
+
+
+async def test_a_copy_is_read_in_by_a_thread_of_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = list[tuple[str, str]]()
+    load = PartitionLog.load
+
+    def noted(log: PartitionLog) -> LogContent:
+        if not log.is_loaded:
+            loaded.append((log.parent, threading.current_thread().name.partition("_")[0]))
+        return load(log)
+
+    with three_directories(tmp_path) as (node, (_, b, _c)):
+        node.produce(b"one")
+        log = node.partition().log
+        future = node.directories.create_future(log, b, 0)
+        future.close()
+        monkeypatch.setattr(PartitionLog, "load", noted)
+        moves = Moves(node)
+        assert await moves.next() == (0, b)
+        assert {thread for parent, thread in loaded if parent == b} == {"disk"}
+        await moves.all.stop()
+
+
+async def test_a_log_that_ends_behind_its_last_batch_does_so_elsewhere(tmp_path: Path) -> None:
+    """As Kafka's compaction may leave it."""
+    with three_directories(tmp_path) as (node, (_, b, c)):
+        node.produce(b"one")
+        log = node.partition().log
+        log.end_at(7)
+        moves = Moves(node)
+        moves.all.move(node.partition(), b)
+        assert await moves.next() == (0, b)
+        assert (log.log_end_offset, log.is_lent) == (7, False)
+        assert node.produce(b"two") == (0, 7)
+        log.end_at(9)
+        future = node.directories.create_future(log, c, 0)
+        gone = moves.all._swap(log, log.lend(), future)
+        log.take_back(is_whole=True)
+        node.directories.swapped(log, gone, node.now_ms)
+        assert (log.parent, log.log_end_offset) == (c, 9)
+        await moves.all.stop()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving.connection import TURN_NS, Connection
+from penstock.node.serving.connections import ROUND_NS
 from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import NOTHING
@@ -37,6 +39,30 @@ async def test_who_sends_very_much_at_once_lets_others_have_their_turn() -> None
         await modest.receive(ApiKey.HEARTBEAT, 4)
     assert len(handled) == 101
     assert handled.index("modest") < 20
+
+
+async def test_further_turns_of_very_many_are_not_all_in_one_turn_of_the_loop() -> None:
+    """A thousand that had two milliseconds each held up leases and elections for two seconds."""
+    now_ns, order, rounds = [0], list[int](), list[int]()
+    async with serving() as node:
+        node.connections.dispatcher.clock_ns = lambda: now_ns[0]
+
+        def turn(number: int) -> None:
+            now_ns[0] += TURN_NS
+            order.append(number)
+            if number == 3:
+                node.connections.later(partial(turn, 1000))
+                raise ValueError("a defect of one")
+
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        for number in range(100):
+            node.connections.later(partial(turn, number))
+        while len(order) < 101:
+            before = len(order)
+            await asyncio.sleep(0)
+            rounds.append(len(order) - before)
+    assert order == [*range(100), 1000]
+    assert max(rounds) <= ROUND_NS // TURN_NS
 
 
 SMALL_FRAME = encode_request(HeartbeatRequest(), 4, 1, "t" * 233)
