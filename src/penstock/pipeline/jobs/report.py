@@ -30,12 +30,19 @@ class JobReport:
     step.
     """
 
-    def __init__(self, sinks: tuple[str, ...], failures: Sequence[str] = (), restarts: int = 0) -> None:
+    def __init__(
+        self,
+        sinks: tuple[str, ...],
+        failures: Sequence[str] = (),
+        restarts: int = 0,
+        topics: Mapping[str, Any] | None = None,
+    ) -> None:
         self.state = "starting"
         self.error = ""
         self._sinks = sinks
         self._failures = tuple(failures)
         self._restarts = restarts
+        self._topics = topics or {}
         self._ui: str | None = None
         self._queries: dict[str, dict[str, Any]] = {}
         self._lines: deque[str] = deque(maxlen=LINES)
@@ -66,6 +73,7 @@ class JobReport:
             "pid": pid,
             "ui": self._ui,
             "sinks": list(self._sinks),
+            "topics": dict(self._topics),
             "restarts": self._restarts,
             "failures": list(self._failures),
             "queries": dict(self._queries),
