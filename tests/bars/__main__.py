@@ -42,13 +42,28 @@ def say(what: str, found: float, unit: str, bar: float) -> None:
     print(f"{'  ' if found <= bar else '! '}{what}: {found:.3g} {unit} (at most {bar:g})", flush=True)
 
 
+class Steps:
+    """Says how far it is and how long the last step took."""
+
+    def __init__(self) -> None:
+        self._began_s = self._last_s = time.perf_counter()
+
+    def say(self, what: str, at_least_s: float = 0) -> None:
+        now_s = time.perf_counter()
+        if now_s - self._last_s >= at_least_s:
+            print(f"  … {what} after {now_s - self._began_s:.0f} s (+{now_s - self._last_s:.1f})", flush=True)
+            self._last_s = now_s
+
+
 def fill(bootstrap: str, topics: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     names = [f"topic-{number:05d}" for number in range(topics)]
+    steps = Steps()
     for first in range(0, topics, AT_ONCE):
         new = [NewTopic(name, PARTITIONS, 1) for name in names[first : first + AT_ONCE]]
         for future in admin.create_topics(new, operation_timeout=WAIT_S, request_timeout=WAIT_S).values():
             future.result(WAIT_S)
+        steps.say(f"{first + len(new):,} of {topics:,} topics")
     for future in admin.create_topics([NewTopic("quiet", 1, 1)]).values():
         future.result(WAIT_S)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 0, **QUIET})
@@ -56,7 +71,10 @@ def fill(bootstrap: str, topics: int) -> None:
         for index in range(PARTITIONS):
             producer.produce(name, b"a record", partition=index)
         producer.poll(0)
-    assert producer.flush(WAIT_S) == 0
+        steps.say(f"records handed over up to {name}", at_least_s=5)
+    while left := producer.flush(5):
+        steps.say(f"{left:,} records left")
+    steps.say("a record in each partition")
 
     def commit(number: int) -> None:
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"group-{number:04d}", **QUIET})
@@ -65,7 +83,9 @@ def fill(bootstrap: str, topics: int) -> None:
         consumer.close()
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(commit, range(GROUPS)))
+        for number, _ in enumerate(pool.map(commit, range(GROUPS)), 1):
+            steps.say(f"{number:,} of {GROUPS:,} groups", at_least_s=5)
+    steps.say(f"{GROUPS:,} groups")
 
 
 def scraped(port: int) -> tuple[float, bytes]:

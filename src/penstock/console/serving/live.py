@@ -23,7 +23,7 @@ ALIVE_S: Final = 40.0
 """A page asks again before that is over."""
 MAX_ALIVE: Final = 64
 MAX_STREAMS: Final = 64
-PAUSE_S: Final = 1.0
+PAUSE_S: Final = 0.5
 VIEW_S: Final = 15.0
 """How long a view may take to make."""
 logger = logging.getLogger(__name__)
