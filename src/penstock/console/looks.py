@@ -49,7 +49,9 @@ class Looks:
             found = await asyncio.shield(self._begin(key, look, fresh_s)[1])
         return cast("Result", found)
 
-    async def soon(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = FRESH_S) -> Result | None:
+    async def soon(
+        self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = FRESH_S
+    ) -> Result | None:
         """The same, but None where a look takes long, or fails: who needs more than this alone asks again later."""
         is_fresh, known = self._known(key)
         if not is_fresh:
