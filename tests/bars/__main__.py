@@ -181,9 +181,8 @@ def main(topics: int) -> None:
         return penstock_command(directory, port, both | dict(settings))
 
     with running_node({"offsets.topic.num.partitions": "10"}, command) as node:
-        print(
-            f"  {topics * PARTITIONS:,} partitions in {in_seconds(lambda: asyncio.run(fill(node.address, topics))):.0f} s"
-        )
+        took_s = in_seconds(lambda: asyncio.run(fill(node.address, topics)))
+        print(f"  {topics * PARTITIONS:,} partitions in {took_s:.0f} s")
         print(f"  the node has {node.resident_mb:.0f} MB", flush=True)
         of_metrics(node.address, metrics_port)
         if (reason := why_none()) is None:

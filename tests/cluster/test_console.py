@@ -299,3 +299,17 @@ async def test_a_file_is_looked_at_and_then_sent(
     }, "and nothing of the piece that had a wrong line"
     failed = await browser.post("/api/import", asked | {"topic": "not-there"}, 502)
     assert "not-there" in failed["error"]
+
+
+async def test_how_many_records_of_a_topic_wait_until_they_are_due(cluster: Cluster, browser: Browser) -> None:
+    async with Admin(cluster.bootstrap_servers) as admin, Producer(cluster.bootstrap_servers) as producer:
+        configs = {"penstock.delay.enable": "true"}
+        await admin.topics.create(NewTopic(name="later", partitions=2, configs=configs))
+        for partition in (0, 1, 1):
+            headers = [("penstock-delay", b"3600000")]
+            await producer.send_and_wait("later", b"not yet", headers=headers, partition=partition)
+    await fill(cluster, "at-once", 1)
+    async with asyncio.timeout(30):
+        while (await browser.get("/api/topic?name=later"))["waiting"] != "3":
+            pass
+    assert (await browser.get("/api/topic?name=at-once"))["waiting"] is None

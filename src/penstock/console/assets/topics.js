@@ -72,7 +72,7 @@ export const Topic = ({ query }) => {
       ]}
     />
     <${Change} label="Delete" title="Delete this topic" action="delete-topic" warning="All its records are gone then, on all brokers." ...${{ fixed: { topic: name } }} onDone=${() => (location.hash = "#/topics")} quiet />`;
-  const about = it && `${count(it.total)} partitions · ${bytes(it.bytes)}${it.under_replicated ? ` · ${it.under_replicated} under-replicated` : ""}${it.offline ? ` · ${it.offline} offline` : ""}`;
+  const about = it && `${count(it.total)} partitions · ${bytes(it.bytes)}${it.under_replicated ? ` · ${it.under_replicated} under-replicated` : ""}${it.offline ? ` · ${it.offline} offline` : ""}${it.waiting === null ? "" : ` · ${count(it.waiting)} wait until they are due`}`;
   return html`<${Page} title=${name || ""} ...${{ about, actions }}>
     <${Fault} view=${view} />
     <nav class="tabs" aria-label="Of this topic">
