@@ -12,7 +12,7 @@ from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.connect_client import ConnectClient
 from penstock.pipeline.jobs import commands
 from penstock.pipeline.jobs.code import unpacked
-from penstock.pipeline.jobs.report import JobReport
+from penstock.pipeline.jobs.report import ABOUT, JobReport
 from penstock.pipeline.spec.files import load_yaml
 from penstock.work.connect.metrics import Metric
 
@@ -80,7 +80,7 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     table, below = said(monkeypatch, Told(report.as_json(1)), "status", "orders").split("\n\n")
     assert [line.split()[2] for line in table.splitlines()[1:]] == ["running", "failing"]
     assert below == "sink in is begun again after: The disk is full.\n"
-    assert Metric("pipeline_failing", 1, {"query": "orders: in"}) in report.metrics()
+    assert Metric("pipeline_failing", 1, {"query": "orders: in"}, ABOUT["failing"]) in report.metrics()
     for rows in (0, 2, 3):
         report.event({"event": "batch", "query": "orders: in", "input_rows": 4, "broken": {"id > 0": rows, "b": 0}})
     told = said(monkeypatch, Told(report.as_json(1)), "status", "orders")
