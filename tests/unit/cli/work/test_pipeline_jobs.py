@@ -88,8 +88,9 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert told.endswith(
         "\n\nsink in: 5 rows broke the rule id > 0\nsink in was begun again 2 times, last after: The disk is full.\n"
     )
-    assert Metric("pipeline_restarts_total", 2, {"query": "orders: in"}) in report.metrics()
-    assert Metric("pipeline_broken_rows_total", 5, {"query": "orders: in", "rule": "id > 0"}) in report.metrics()
+    assert Metric("pipeline_restarts_total", 2, {"query": "orders: in"}, ABOUT["restarts_total"]) in report.metrics()
+    broken = {"query": "orders: in", "rule": "id > 0"}
+    assert Metric("pipeline_broken_rows_total", 5, broken, ABOUT["broken_rows_total"]) in report.metrics()
 
 
 def test_watermark_and_state_are_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
