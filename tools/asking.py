@@ -32,6 +32,9 @@ OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "--assert=plain")
 NEVER_RUN = "no test runs it"
 SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT)
 
+TABLES = tuple(ROOT / "tests" / name for name in ("docs/test_derived_pages.py", "golden/test_settings.py"))
+"""Tests that compare tables, which were made when modules were imported: no line tells that they read one."""
+
 ANEW = "anew"
 DAY_S = 24 * 3600
 MOST_BREAKING = 200
@@ -170,12 +173,16 @@ class Asker:
         return NEVER_RUN
 
     def _chosen(self, number: int, tests: Sequence[Asked]) -> list[Asked]:
-        """Those near are asked about what runs on import, if no test runs anything else of the file."""
+        """Those near are asked about what runs on import, if no test runs anything else of the file; and those that
+        compare tables.
+        """
         near = ROOT / "tests" / "unit" / self.bugs[number].path.relative_to(SOURCE).parent
         whole = [test for test in tests if not test.is_broken]
         could = [test for test in whole if number in test.ran]
         if not could and number in self._at_import:
             could = [test for test in whole if near in test.item.path.parents]
+        if number in self._at_import:
+            could += [test for test in whole if test.item.path in TABLES and number not in test.ran]
         could.sort(key=lambda test: (near not in test.item.path.parents, test.took_s))
         before_s = accumulate((test.took_s for test in could), initial=0.0)
         return [test for test, began_s in zip(could, before_s, strict=False) if began_s < ASKED_CPU_S]

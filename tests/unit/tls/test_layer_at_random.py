@@ -1,12 +1,14 @@
 """Both ends of a connection, driven at random: all arrives in order, and nobody gets what it does not take."""
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 
 import pytest
 from tests.certificates import Authority, Holder
-from tests.unit.tls.ends import End, Pair
+from tests.unit.tls.ends import End, Ends, Pair
 
+from penstock.testing.simulator.stand_in_tls import MixedUpError, StandInContext
 from penstock.tls.layer import RECEIVED_BYTES, TlsBuffers
 
 SIZES = (1, 90, 5_000, 16_384, 70_000, 270_000)
@@ -28,11 +30,11 @@ def server(authority: Authority) -> Holder:
 class Driver:
     """A pair of ends, and what each of them has written."""
 
-    def __init__(self, authority: Authority, server: Holder, random: Random) -> None:
+    def __init__(self, make: Callable[[TlsBuffers], Ends], random: Random) -> None:
         self.random = random
         self._now_s = 0.0
         self.buffers = TlsBuffers(self._clock_s)
-        self.pair = Pair(authority, server, buffers=self.buffers)
+        self.pair = make(self.buffers)
         self.ends = (self.pair.client, self.pair.server)
         for end in self.ends:
             end.inner._buffer = bytearray(random.choice(ROOMS))
@@ -121,7 +123,48 @@ class Driver:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_all_arrives_whatever_comes_when(authority: Authority, server: Holder, seed: int) -> None:
-    driver = Driver(authority, server, Random(seed))
+    await drive(lambda buffers: Pair(authority, server, buffers=buffers), seed)
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_the_simulators_engine_does_the_same(seed: int) -> None:
+    """It mixes nothing up by itself."""
+
+    def make(buffers: TlsBuffers) -> Ends:
+        serving, asking = StandInContext({}, None), StandInContext({}, None)
+        serving.certificate = b"of the server" * 50
+        return Ends(serving, asking, buffers)
+
+    driver = await drive(make, seed)
+    assert driver.pair.client.layer.peer_certificate == b"of the server" * 50
+    assert driver.pair.server.layer.peer_certificate is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda records: [records[1], records[0]], "the record 3 came in place of 2"),
+        (lambda records: [records[0], records[0]], "the record 2 came in place of 3"),
+        (lambda records: records[1:], "the record 3 came in place of 2"),
+        (lambda records: [b"\x16" + records[0][1:]], "a record of kind 22 came in place of one of 23"),
+    ],
+)
+async def test_what_is_mixed_up_ends_a_simulation(change: Callable[[list[bytes]], list[bytes]], words: str) -> None:
+    pair = Ends(StandInContext({}, None), StandInContext({}, None), TlsBuffers(lambda: 0.0))
+    pair.exchange()
+    records = []
+    for text in (b"one", b"two"):
+        pair.client.layer.write(text)
+        records.append(bytes(pair.client.wire.sent))
+        pair.client.wire.sent.clear()
+    with pytest.raises(MixedUpError) as raised:
+        for record in change(records):
+            pair.server.take(record)
+    assert str(raised.value) == words
+
+
+async def drive(make: Callable[[TlsBuffers], Ends], seed: int) -> Driver:
+    driver = Driver(make, Random(seed))
     driver.pair.at_once = driver.random.choice(PIECES)
     for _ in range(20):
         driver.pair.exchange()
@@ -138,3 +181,4 @@ async def test_all_arrives_whatever_comes_when(authority: Authority, server: Hol
     assert hears.wire.is_closed
     assert hears.layer.is_closing()
     assert not closes.fault + hears.fault
+    return driver
