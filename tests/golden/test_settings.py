@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.golden.differences import changed
 
 import penstock.work.connect
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.sink import sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import CLIENT_OPTIONS, SINK_OPTIONS, SOURCE_OPTIONS, read_options
-from penstock.protocol.value import Value
 from penstock.work.connect.config import ConfigKey
 
 FOLDER: Final = Path(__file__).parent
@@ -25,15 +25,6 @@ VALUES: Final = (
 )
 SERVERS: Final = {"kafka.bootstrap.servers": "a:1"}
 READS: Final = SERVERS | {"subscribe": "a"}
-
-
-def changed(value: Any, other: Any, name: str = "") -> Iterator[str]:
-    """In which fields a value differs from another, down to the smallest."""
-    if isinstance(value, Value) and type(value) is type(other):
-        for field in value.__match_args__:
-            yield from changed(getattr(value, field), getattr(other, field), f"{name}.{field}" if name else field)
-    elif value != other:
-        yield f"{name}={value!r}"
 
 
 def outcomes(make: Callable[[str], Any], unset: Any, values: Sequence[str]) -> Iterator[str]:
