@@ -299,6 +299,10 @@ async def test_a_client_says_that_nobody_speaks_tls_there(authority: Authority, 
     client = Pair(authority, server).client
     client.take(b"HTTP/1.1 400 Bad Request")
     assert "what listens there does not speak TLS" in client.fault
+    refused = Pair(authority, server).client
+    refused.take(b"\x15\x03\x03\x00\x02\x02\x28")
+    assert "does not speak TLS" not in refused.fault, "an alert may be its first word"
+    assert refused.fault
     gone = Pair(authority, server).client
     gone.layer.connection_lost(None)
     assert "closed the connection during the TLS handshake" in gone.fault
