@@ -123,10 +123,8 @@ def wrong(config: Mapping[str, str | None], *, exact: bool) -> Iterator[str]:
         yield f"does not run: {error}"
     try:
         for group in topic_groups(given):
-            yield (
-                f"new topics: {group.include} without {group.exclude}: {group.partitions} x {group.replication_factor}, "
-                f"{group.configs}"
-            )
+            counts = f"{group.partitions} x {group.replication_factor}"
+            yield f"new topics: {group.include} without {group.exclude}: {counts}, {group.configs}"
     except ConfigError:
         pass
 

@@ -37,7 +37,12 @@ CONFIG: Final = {
     "value.converter": "StringConverter",
     "errors.tolerance": "all",
 }
-WORKER: Final = {"producer.acks": "1", "producer.batch.size": "9", "consumer.listeners": "x", "consumer.client.rack": "r"}
+WORKER: Final = {
+    "producer.acks": "1",
+    "producer.batch.size": "9",
+    "consumer.listeners": "x",
+    "consumer.client.rack": "r",
+}
 
 
 class Told:
@@ -228,7 +233,8 @@ def setting(told: Any, config: Mapping[str, str]) -> TaskSetting:
 
 def read(*offsets: int, topic: str = "t") -> list[SourceRecord]:
     return [
-        SourceRecord(topic, value=f"line {one}", source_partition={"f": 1}, source_offset={"at": one}) for one in offsets
+        SourceRecord(topic, value=f"line {one}", source_partition={"f": 1}, source_offset={"at": one})
+        for one in offsets
     ]
 
 
@@ -344,7 +350,12 @@ SINKS: Final[Mapping[str, tuple[Mapping[str, str], Sequence[Any], Sequence[Any],
         (later, later),
         (),
     ),
-    "a sink that is full while another one gets its partitions": ({"topics": "t"}, [lay((0, 5)), lose, []], (later,), ()),
+    "a sink that is full while another one gets its partitions": (
+        {"topics": "t"},
+        [lay((0, 5)), lose, []],
+        (later,),
+        (),
+    ),
     "a sink that is full for a moment": ({"topics": "t"}, [lay((0, 5)), []], (at_once, at_once), ()),
     "a sink that writes and reports": (NEVER | LOST | {"topics": "t"}, [lay((0, 5), (0, 6)), []], (sends,), ()),
     "a sink that goes back": ({"topics": "t"}, [lay((0, 5), (0, 6)), lay((0, 3))], (rewinds,), ()),

@@ -80,7 +80,7 @@ def test_damage_is_named(decode: Callable[[bytes, str], object], content: bytes,
 
 @pytest.mark.parametrize("text", [b"A" * 21, b"A" * 23, b"!" * 22, b"\xff" * 22, b""])
 def test_what_is_no_id_is_damage(text: bytes) -> None:
-    with pytest.raises(CorruptCheckpointError, match="^F"):
+    with pytest.raises(CorruptCheckpointError, match=r"^F"):
         decode_partition_metadata(b"version: 0\ntopic_id: " + text, "F")
 
 

@@ -1,4 +1,4 @@
-"""Both indexes of a segment and the epochs of a log, beside plain lists: whatever was done to them, they say the same."""
+"""Both indexes of a segment and the epochs of a log, beside plain lists: whatever was done, they say the same."""
 
 from bisect import bisect_right
 from pathlib import Path
@@ -81,9 +81,8 @@ def test_a_time_index_is_a_list_that_grows_in_time(tmp_path: Path, seed: int) ->
         if random.random() < 0.75:
             time_ms, offset = model[-1] if model else (-1, 0)
             time_ms, offset = time_ms + random.randint(-2, 4), offset + random.randint(0, 4)
-            if not model or time_ms > model[-1][0]:
-                if time_ms > -1:
-                    model.append((time_ms, offset))
+            if time_ms > (model[-1][0] if model else -1):
+                model.append((time_ms, offset))
             index.maybe_append(time_ms, BASE + offset)
         elif random.random() < 0.3:
             cut = random.randint(0, (model[-1][1] if model else 0) + 3)
@@ -143,9 +142,7 @@ def test_epochs_are_a_list_that_grows_in_both(tmp_path: Path, seed: int) -> None
         elif kind == 7:
             first = random.randint(0, start + 2)
             epochs.truncate_from_start(first)
-            before = [one for one in model if one[1] <= first]
-            if before:
-                model = [(before[-1][0], first), *model[len(before) :]]
+            model = begun_at(model, first)
         elif kind == 8:
             epochs.write()
             epochs.sync()
@@ -155,13 +152,22 @@ def test_epochs_are_a_list_that_grows_in_both(tmp_path: Path, seed: int) -> None
         elif random.random() < 0.1:
             epochs.clear()
             model = []
-        assert epochs.entries == model
-        assert epochs.latest == (model[-1][0] if model else -1)
-        for offset in random.choices(range(start + 5), k=4):
-            number = bisect_right([one for _, one in model], offset) - 1
-            assert epochs.epoch_at(offset) == (model[number][0] if number >= 0 else -1)
-        for asked in range(-1, epoch + 3):
-            assert epochs.end_offset_for(asked, start + 50) == expected_end(model, asked, start + 50)
+        check_epochs(epochs, model, random.choices(range(start + 5), k=4), start + 50)
+
+
+def check_epochs(epochs: LeaderEpochs, model: list[tuple[int, int]], offsets: list[int], log_end: int) -> None:
+    latest = model[-1][0] if model else -1
+    assert (epochs.entries, epochs.latest) == (model, latest)
+    for offset in offsets:
+        number = bisect_right([one for _, one in model], offset) - 1
+        assert epochs.epoch_at(offset) == (model[number][0] if number >= 0 else -1)
+    for asked in range(-1, latest + 4):
+        assert epochs.end_offset_for(asked, log_end) == expected_end(model, asked, log_end)
+
+
+def begun_at(model: list[tuple[int, int]], first: int) -> list[tuple[int, int]]:
+    before = [one for one in model if one[1] <= first]
+    return [(before[-1][0], first), *model[len(before) :]] if before else model
 
 
 def expected_end(model: list[tuple[int, int]], asked: int, log_end: int) -> tuple[int, int]:

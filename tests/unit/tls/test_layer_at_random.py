@@ -143,9 +143,8 @@ async def test_the_simulators_engine_does_the_same(seed: int) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda records: [records[1], records[0]], "the record 3 came in place of 2"),
+        (lambda records: [records[1]], "the record 3 came in place of 2"),
         (lambda records: [records[0], records[0]], "the record 2 came in place of 3"),
-        (lambda records: records[1:], "the record 3 came in place of 2"),
         (lambda records: [b"\x16" + records[0][1:]], "a record of kind 22 came in place of one of 23"),
     ],
 )
@@ -157,9 +156,11 @@ async def test_what_is_mixed_up_ends_a_simulation(change: Callable[[list[bytes]]
         pair.client.layer.write(text)
         records.append(bytes(pair.client.wire.sent))
         pair.client.wire.sent.clear()
+    *before, mixed_up = change(records)
+    for record in before:
+        pair.server.take(record)
     with pytest.raises(MixedUpError) as raised:
-        for record in change(records):
-            pair.server.take(record)
+        pair.server.take(mixed_up)
     assert str(raised.value) == words
 
 

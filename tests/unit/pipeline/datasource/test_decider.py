@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -74,11 +73,11 @@ class Topic:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(module, "TransactionCoordinators", lambda cluster: cluster)
     monkeypatch.setattr(module, "DecisionsTopic", Topic)
     monkeypatch.setattr(module, "_decided", type(module._decided)())
-    yield Cluster()
+    return Cluster()
 
 
 def decider(cluster: Any, query: str = "q") -> Decider:
@@ -116,7 +115,9 @@ def test_what_it_remembers_is_looked_up_once(cluster: Cluster) -> None:
     first.decide(4, [])
     cluster.take()
     cluster.open, cluster.refuses = [A], {"a": False}
-    with pytest.raises(PipelineError, match=r"Query q: batch 5 was decided, and its transaction a is aborted: somebody"):
+    with pytest.raises(
+        PipelineError, match=r"Query q: batch 5 was decided, and its transaction a is aborted: somebody"
+    ):
         first.decide(5, [A])
     assert cluster.take().count("look") == 1
 
@@ -125,7 +126,7 @@ def test_what_it_remembers_is_looked_up_once(cluster: Cluster) -> None:
 def test_one_process_decides(cluster: Cluster, code: ErrorCode) -> None:
     cluster.open = []
     cluster.refuses = {"write": KafkaError(code)}
-    with pytest.raises(PipelineError, match="another process decides at the same time. Two runs have the same"):
+    with pytest.raises(PipelineError, match=r"another process decides at the same time\. Two runs have the same"):
         decider(cluster).decide(4, [])
     cluster.refuses = {cluster.lines[0].split()[1]: False}
     with pytest.raises(PipelineError, match="another process decides at the same time"):
@@ -138,7 +139,9 @@ def test_one_process_decides(cluster: Cluster, code: ErrorCode) -> None:
 
 def test_what_fails_is_told_with_its_cure(cluster: Cluster) -> None:
     cluster.open = [B]
-    with pytest.raises(PipelineError, match=r"Query q: a was aborted before batch 4 was decided\. Its tasks took longer"):
+    with pytest.raises(
+        PipelineError, match=r"Query q: a was aborted before batch 4 was decided\. Its tasks took longer"
+    ):
         decider(cluster).decide(4, [A])
     cluster.last = Decision(9, ())
     with pytest.raises(PipelineError, match="batch 4 is over: another process has decided about batch 9"):
