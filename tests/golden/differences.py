@@ -10,8 +10,8 @@ def changed(value: Any, other: Any, name: str = "") -> Iterator[str]:
     """`field=value` for each field of `value` that is another one in `other`, down to the smallest."""
     before = f"{name}." if name else ""
     if isinstance(value, Value) and type(value) is type(other):
-        for field in value.__match_args__:
-            yield from changed(getattr(value, field), getattr(other, field), f"{before}{field}")
+        for one in value.__match_args__:
+            yield from changed(getattr(value, one), getattr(other, one), f"{before}{one}")
     elif isinstance(value, Mapping) and isinstance(other, Mapping):
         for key in value:
             yield from changed(value[key], other.get(key), f"{before}{key}")

@@ -154,7 +154,7 @@ class Told:
     def offset(self, partition: Any) -> Any:
         return None
 
-    def rows(self, offsets: Sequence[Any]) -> list[tuple[bytes, bytes]]:
+    def rows(self, offsets: Sequence[Any]) -> list[tuple[bytes, bytes | None]]:
         return [(str(of).encode(), str(offset).encode()) for of, offset in offsets]
 
     async def store(self, offsets: Sequence[Any]) -> None:

@@ -39,4 +39,5 @@ def test_one_sink_of_several_runs_alone() -> None:
 
 def moved(spec: PipelineSpec, servers: str) -> set[str]:
     there = spec.with_bootstrap_servers(servers)
-    return {one.options[BOOTSTRAP] for one in (*there.sources.values(), *there.sinks)}
+    every = [*(one.options for one in there.sources.values()), *(one.options for one in there.sinks)]
+    return {options[BOOTSTRAP] for options in every}

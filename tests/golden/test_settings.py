@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,12 +71,12 @@ def of_spark() -> Iterator[str]:
             if name in ("subscribePattern", "assign"):
                 others.pop("subscribe")
             yield f"{way}: {name}"
-            yield from outcomes(
-                lambda value, make=make, others=others, name=name: make(read_options({**others, name: value})),
-                make(read_options(beside)),
-                VALUES,
-            )
+            yield from outcomes(partial(_made, make, others, name), make(read_options(beside)), VALUES)
             yield ""
+
+
+def _made(make: Callable[[Any], Any], others: Mapping[str, str], name: str, value: str) -> Any:
+    return make(read_options({**others, name: value}))
 
 
 def of_connectors() -> Iterator[str]:

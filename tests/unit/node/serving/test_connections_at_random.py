@@ -15,6 +15,7 @@ import pytest
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving import connections as module
 from penstock.node.serving.connections import UNLIMITED, ConnectionLimits, Connections
+from penstock.node.serving.memory import give_back_memory
 from penstock.node.serving.session import Session
 
 HOSTS, LISTENERS = ("10.0.0.1", "10.0.0.2", "10.0.0.3"), ("CLIENTS", "BROKERS")
@@ -237,7 +238,7 @@ def test_after_many_are_lost_memory_is_given_back_once(monkeypatch: pytest.Monke
 
     def run(_: Any, work: Any) -> None:
         nonlocal given
-        assert work is module.give_back_memory
+        assert work is give_back_memory
         given += 1
 
     world.loop.run_in_executor = run  # type: ignore[attr-defined]
