@@ -10,7 +10,8 @@ def changed(value: Any, other: Any, name: str = "") -> Iterator[str]:
     """`field=value` for each field of `value` that is another one in `other`, down to the smallest."""
     before = f"{name}." if name else ""
     if isinstance(value, Value) and type(value) is type(other):
-        for one in value.__match_args__:
+        names: tuple[str, ...] = type(value).__match_args__
+        for one in names:
             yield from changed(getattr(value, one), getattr(other, one), f"{before}{one}")
     elif isinstance(value, Mapping) and isinstance(other, Mapping):
         for key in value:
