@@ -7,7 +7,7 @@ rules does or as a line of the audit log, or with `file: `, goes to the command 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 from click.testing import CliRunner
@@ -17,7 +17,12 @@ from tests.unit.client.fake_broker import Reply
 from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread
 
 from penstock.cli.main import main
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.describe_cluster import DescribeClusterResponse
+from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from penstock.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
@@ -59,6 +64,15 @@ NO_STEP = {
 EVERYWHERE = {"--bootstrap-server", "--bootstrap-controller", "--command-config"}
 
 
+KINDS: dict[type[Message], str] = {
+    DescribeGroupsRequest: "classic",
+    ConsumerGroupDescribeRequest: "consumer",
+    ShareGroupDescribeRequest: "share",
+    StreamsGroupDescribeRequest: "streams",
+}
+"""Groups with these names are of this kind, and of no other; any other is of the first that is asked for."""
+
+
 class Reached(Sampling):
     """Its brokers are where it is."""
 
@@ -67,7 +81,16 @@ class Reached(Sampling):
         if isinstance(answer, DescribeClusterResponse) and self.broker is not None:
             for broker in answer.brokers:
                 broker.host, broker.port = self.broker.address
+        if type(request) in KINDS:
+            asked, told = vars_of(request), vars_of(answer)
+            for name, row in zip(asked.get("groups") or asked.get("group_ids") or [], told["groups"], strict=True):
+                if name in KINDS.values() and name != KINDS[type(request)]:
+                    row.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         return answer
+
+
+def vars_of(message: Reply) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in type(message).__fields__}  # type: ignore[union-attr]
 
 
 class CommandLecture:
