@@ -51,7 +51,7 @@ def change(entries: EntryFile, model: list[tuple[int, int]], random: Random) -> 
             del model[count:]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_an_offset_index_is_a_list(tmp_path: Path, seed: int) -> None:
     random, path = Random(seed), tmp_path / "a.index"
     index, model = OffsetIndex(Disk(), str(path), BASE), list[tuple[int, int]]()
@@ -73,7 +73,7 @@ def test_an_offset_index_is_a_list(tmp_path: Path, seed: int) -> None:
             assert index.position_before(BASE + offset) == (below[-1] if below else 0)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_time_index_is_a_list_that_grows_in_time(tmp_path: Path, seed: int) -> None:
     random, path = Random(seed), tmp_path / "a.timeindex"
     index, model = TimeIndex(Disk(), str(path), BASE), list[tuple[int, int]]()
@@ -123,7 +123,7 @@ def test_an_index_is_made_and_synced_where_that_is_asked_for(tmp_path: Path) -> 
     assert path.read_bytes() == b""
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_epochs_are_a_list_that_grows_in_both(tmp_path: Path, seed: int) -> None:
     random, path = Random(seed), str(tmp_path / "leader-epoch-checkpoint")
     epochs, model = LeaderEpochs(Disk(), path), list[tuple[int, int]]()
