@@ -7,9 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli.nodes import console
+from penstock.console.serving.passwords import hashed, is_hashed
 from penstock.protocol.secret import Secret
 
-HASHED = console.hashed("secret")
+HASHED = hashed("secret")
 AFAR = ("--listen", "0.0.0.0:9000")
 
 
@@ -110,4 +111,4 @@ def test_a_user_is_made(monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) 
     monkeypatch.setattr(console, "ask_password", lambda name: "secret")
     name, _, made = ran(files, "--make-user", "ada").partition("=")
     assert name == "ada"
-    assert console.is_hashed(Secret(made))
+    assert is_hashed(Secret(made))
