@@ -8,6 +8,7 @@ from tests.unit.log.logs import append, batch, open_log
 
 from penstock.log import loading, recovery
 from penstock.log.disk import Disk, OpenFile
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 EPOCHS = "leader-epoch-checkpoint"
 
@@ -80,3 +81,17 @@ def test_what_was_recovered_once_is_believed_until_the_next_crash(
     assert recovers.call_count == 1
     open_log(tmp_path).load()
     assert recovers.call_count == 2
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("failure", [None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)])
+def test_what_a_thread_gives_back_is_believed_if_it_is_whole_and_its_disk_well(
+    tmp_path: Path, is_whole: bool, failure: KafkaError | None
+) -> None:
+    log = open_log(tmp_path)
+    append(log, batch())
+    log.lend()
+    log.health.failure = failure
+    assert log.take_back(is_whole=is_whole) == []
+    is_believed = is_whole and failure is None
+    assert (log.is_loaded, log._unread.is_clean) == (is_believed, is_believed)

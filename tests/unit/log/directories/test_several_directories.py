@@ -61,6 +61,7 @@ def test_partitions_spread_over_directories_and_high_watermarks_lie_beside_them(
     }
     descriptions = directories.describe()
     assert [description.path for description in descriptions] == [str(path) for path in paths]
+    assert not any(description.is_cordoned or description.failure for description in descriptions)
     assert all(description.total_bytes >= description.usable_bytes > 0 for description in descriptions)
     directories.close()
     again = open_directories(*paths)
