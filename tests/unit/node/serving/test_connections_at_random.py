@@ -204,6 +204,18 @@ def test_other_limits_hold_for_those_to_come() -> None:
     assert world.all._rates is None
 
 
+def test_who_comes_too_often_from_one_place_is_refused_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(ConnectionLimits(max_idle_ms=-1))
+    quotas: Any = SimpleNamespace(refuses=lambda host: host == HOSTS[0])
+    world.all.throttling.active = quotas
+    assert world.all.admit(Connection(world.all), Transport(HOSTS[0]), "CLIENTS") is None
+    world.refused["CLIENTS"] += 1
+    world.check()
+    assert f"connection_creation_rate of {HOSTS[0]} is exceeded" in caplog.text
+    world.come(HOSTS[1], "CLIENTS")
+    world.check()
+
+
 def test_who_is_idle_is_closed_the_longest_first(caplog: pytest.LogCaptureFixture) -> None:
     """Not one whose request waits, and not before its time."""
     caplog.set_level(logging.INFO, "penstock")
