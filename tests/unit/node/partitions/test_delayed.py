@@ -138,11 +138,15 @@ def test_what_waits_outlives_deletion_and_comes_in_its_order(one: One) -> None:
     end = one.host.log.log_end_offset
     partition = one.host.partition
     assert partition is not None
+    assert partition.leader is not None
+    told: list[int] = []
+    partition.leader.deletions.add(end + 9, lambda: told.append(one.host.log.log_start_offset))
     partition.delete_before(end)
     assert one.host.log.log_start_offset == 0, "first it is carried on"
     one.run()
     one.run(delayed.COMMIT_MS)
     assert one.host.log.log_start_offset == end
+    assert told == [end], "who waits for a deletion is told how far it came"
     one.send(b"c", headers=in_days(1))
     one.restart()
     one.run(3 * DAY_MS)
