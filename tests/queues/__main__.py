@@ -14,6 +14,7 @@ NATS (`nats-server` of Go's module proxy) and RabbitMQ (Debian's `rabbitmq-serve
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 
 from bench.measure import Figures, percentile, table
@@ -33,17 +34,25 @@ def ask(figures: Figures, system: str, words: argparse.Namespace) -> None:
 
 
 def _ask(figures: Figures, system: str, server: Server, words: argparse.Namespace) -> None:
-    python = Path(sys.executable) if system == "penstock" else words.clients
+    python, begun = Path(sys.executable) if system == "penstock" else words.clients, time.monotonic()
     with Working(python, system, server.address, words.jobs, words.rate, words.seconds) as working:
         jobs = int(working.says("filled"))
+        _tell(f"{system}: {jobs:,} jobs wait after {time.monotonic() - begun:.1f} s")
         before = server.cpu_s()
         taken_s = float(working.goes_on("drained"))
         used = server.cpu_s() - before
+        _tell(f"{system}: they are done after {taken_s:.1f} s")
+        begun = time.monotonic()
         late_ms = json.loads(working.goes_on("late"))
+        _tell(f"{system}: {len(late_ms):,} jobs at a rate are done after {time.monotonic() - begun:.1f} s")
     figures.add(f"{system}: jobs with an acknowledgement each", "jobs/s", jobs / taken_s)
     figures.add(f"{system}: the server's CPU for one", "µs", used * 1e6 / jobs)
     for percent in (50, 99):
         figures.add(f"{system}: at {words.rate} jobs/s, sent to taken, p{percent}", "ms", percentile(late_ms, percent))
+
+
+def _tell(what: str) -> None:
+    print(time.strftime("%H:%M:%S"), what, file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.batch import read_header
 from penstock.protocol.delayed import CANCELS
 from penstock.replication.delayed.machine import DelayedRecords
-from penstock.replication.delayed.waiting import Entry, Waiting
+from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.waiting import Waiting
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 SEEDS = 40

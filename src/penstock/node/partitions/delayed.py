@@ -75,8 +75,10 @@ class Delivery:
         return self._partition.leader is not self._leader
 
     @property
-    def waiting(self) -> tuple[int, int]:
-        """How many records wait, and when (ms) the next one is due, or now."""
+    def waiting(self) -> tuple[int, int] | None:
+        """How many records wait, and when (ms) the next one is due, or now. None while the log is being read."""
+        if not self.records.waiting.is_opened:
+            return None
         next_ms = self.records.waiting.next_due_ms
         return len(self.records.waiting), self._now_ms() if next_ms is None else next_ms
 
@@ -185,8 +187,7 @@ class Delivery:
                 break
         if mover.chosen:
             self.records.take_moved(mover.chosen, self._append(mover.moved(now_ms), now_ms))
-            for due in mover.chosen:
-                self._held.is_delivered(due)
+            self._held.are_delivered(mover.chosen)
         next_ms = self.records.waiting.next_due_ms
         if next_ms is not None and next_ms <= now_ms:
             return True

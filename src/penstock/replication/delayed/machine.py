@@ -23,7 +23,8 @@ from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
 from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row
 from penstock.protocol.due import Due, Moved, moved_batch, moved_in
-from penstock.replication.delayed.waiting import Entry, Waiting
+from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.waiting import Waiting
 
 MOST_ROWS: Final = 2_500
 """Of a held batch that are taken in one step, which is 1 ms, or 4 where they have ids."""
