@@ -63,11 +63,10 @@ class Near:
             if times.get(waited_at) == due_ms:
                 found.append(Entry(due_ms, waited_at))
         if not heap:
-            self._has_no_more(due_ms)
+            self._first_is_empty()
 
-    def _has_no_more(self, due_ms: int) -> None:
-        assert heapq.heappop(self._order) == due_ms
-        del self._heaps[due_ms]
+    def _first_is_empty(self) -> None:
+        del self._heaps[heapq.heappop(self._order)]
 
     def _begins_before(self, entry: Entry) -> bool:
         return bool(self._order) and (self._order[0], self._heaps[self._order[0]][0]) < entry
@@ -87,7 +86,7 @@ class Near:
                 heapq.heappop(heap)
             if heap:
                 break
-            self._has_no_more(due_ms)
+            self._first_is_empty()
         return min([entry.due_ms for entry in self._first[:1]] + self._order[:1], default=NEVER_MS)
 
     def of(self, offsets: Iterable[int]) -> list[int]:
