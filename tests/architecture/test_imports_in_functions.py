@@ -140,6 +140,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/partitions/isr_partition.py": {
         "penstock.node.partitions.delayed": "4; few topics have records that wait"
     },
+    "penstock/node/partitions/consensus_partition.py": {
+        "penstock.node.partitions.delayed": "4; few topics have records that wait"
+    },
     "penstock/node/partitions/replicas.py": {
         "penstock.node.partitions.consensus_partition": "1; most nodes have no storage group"
     },

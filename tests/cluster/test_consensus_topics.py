@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.cluster.clients import PARTITIONS, PATIENCE_S, TOPIC, Clients, create
 from tests.wire.raw_client import RawClient, batch_of
 
@@ -49,6 +51,21 @@ def test_what_is_acknowledged_outlives_all_nodes_at_once(cluster: Cluster) -> No
     clients.send(100)
     clients.read_everything()
     assert clients.history.anomalies() == []
+
+
+def test_records_wait_until_they_are_due(in_threads: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": in_threads.bootstrap_servers})
+    config = {"replication.mode": "consensus", "penstock.delay.enable": "true"}
+    admin.create_topics([NewTopic("reminders", 1, 3, config=config)])["reminders"].result(PATIENCE_S)
+    producer = Producer({"bootstrap.servers": in_threads.bootstrap_servers})
+    for delay in (300, 200, 100):
+        producer.produce("reminders", b"%d" % delay, headers={"penstock-delay": b"%d" % delay})
+    assert producer.flush(PATIENCE_S) == 0
+    consumer = Consumer({"bootstrap.servers": in_threads.bootstrap_servers, "group.id": "g"})
+    consumer.assign([TopicPartition("reminders", 0, OFFSET_BEGINNING)])
+    found = [consumer.poll(PATIENCE_S) for _ in range(3)]
+    consumer.close()
+    assert [message.value() for message in found if message is not None] == [b"100", b"200", b"300"]
 
 
 @pytest.fixture(scope="module")

@@ -44,16 +44,28 @@ def kill_all(cluster: Cluster) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("in_transactions", [False, True], ids=["plain", "in transactions"])
+@pytest.mark.parametrize("mode", ["isr", "consensus"])
 @pytest.mark.parametrize("trouble", [kill, stop, kill_all])
-def test_each_comes_once_whatever_becomes_of_its_leader(trouble: Callable[[Cluster], None]) -> None:
+def test_each_comes_once_whatever_becomes_of_its_leader(
+    trouble: Callable[[Cluster], None], mode: str, in_transactions: bool
+) -> None:
     with Cluster(brokers=3, controllers=1, process=True) as cluster:
-        config = {"penstock.delay.enable": "true", "min.insync.replicas": "2"}
+        config = {"penstock.delay.enable": "true", "replication.mode": mode}
+        if mode == "isr":
+            config["min.insync.replicas"] = "2"
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, 1, 3, config=config)])[TOPIC].result(PATIENCE_S)
         errors: list[object] = []
-        producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5}
-        )
+        settings = {"transactional.id": TOPIC} if in_transactions else {"enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, **settings})
+        if in_transactions:
+            producer.init_transactions(PATIENCE_S)
+            producer.begin_transaction()
+            producer.produce(TOPIC, b"aborted", headers={"penstock-delay": b"100"})
+            producer.flush(PATIENCE_S)
+            producer.abort_transaction(PATIENCE_S)
+            producer.begin_transaction()
 
         def send(number: int, value: bytes | None, *headers: tuple[str, str | bytes | None]) -> None:
             named = [("penstock-delay-id", b"%d" % number), *headers]
@@ -68,6 +80,8 @@ def test_each_comes_once_whatever_becomes_of_its_leader(trouble: Callable[[Clust
         for number in CANCELLED:
             send(number, None, ("penstock-delay-cancel", b""))
         assert producer.flush(PATIENCE_S) == 0
+        if in_transactions:
+            producer.commit_transaction(PATIENCE_S)
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         seen: Counter[bytes] = Counter()

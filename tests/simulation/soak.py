@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import SystemRandom
 
 from tests.simulation import controller_world, replication_world, simulate
+from tests.simulation.delayed import group_world as delayed_group_world
 from tests.simulation.delayed import world as delayed_world
 from tests.simulation.transactions.simulate import simulate as simulate_transactions
 
@@ -13,6 +14,7 @@ WORLDS: dict[str, Callable[[int], object]] = {
     "replication": replication_world.simulate,
     "the controller": controller_world.simulate,
     "records that wait": delayed_world.simulate,
+    "records that wait in a storage group": delayed_group_world.simulate,
     "the consensus": simulate.simulate,
     "transactions": lambda seed: simulate_transactions(seed, seed % 3, changes=seed % 2 == 1),
 }

@@ -196,16 +196,40 @@ def test_what_is_refused_is_named(bootstrap: str, topic: str) -> None:
     assert "record 0: it is due in 1001 ms, penstock.delay.max.ms allows 1000" in asyncio.run(work())
 
 
-def test_a_transaction_delays_nothing(bootstrap: str, topic: str) -> None:
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_of_transactions_comes_what_was_committed(bootstrap: str, topic: str, isolation: str) -> None:
     delaying(bootstrap, topic)
-    errors: list[Any] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(WAIT_S)
+    for number in range(6):
+        producer.begin_transaction()
+        for part in range(2):
+            producer.produce(topic, b"%d%d" % (number, part), headers={DELAY: b"%d" % (20 * part + 1)})
+        if number % 2:
+            producer.flush(WAIT_S)
+            producer.abort_transaction(WAIT_S)
+        else:
+            producer.commit_transaction(WAIT_S)
+    produce(bootstrap, topic, [Sent(b"k", b"last", 0, [(DELAY, b"1000")])])
+    found = read_by_confluent(bootstrap, topic, 7, isolation)
+    assert sorted(value for value, _, _ in found) == [b"00", b"01", b"20", b"21", b"40", b"41", b"last"]
+    assert (
+        json.loads(penstock("delayed", "list", "--topic", topic, "--bootstrap-server", bootstrap, "--json").stdout)
+        == []
+    )
+
+
+def test_the_command_shows_what_a_transaction_has_committed(bootstrap: str, topic: str) -> None:
+    delaying(bootstrap, topic)
+    where = ("--topic", topic, "--bootstrap-server", bootstrap)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
     producer.init_transactions(WAIT_S)
     producer.begin_transaction()
-    producer.produce(topic, b"v", headers={DELAY: b"5"}, on_delivery=lambda error, _: errors.append(error))
+    producer.produce(topic, b"v", headers={DELAY: b"%d" % HOUR_MS})
     producer.flush(WAIT_S)
-    producer.abort_transaction(WAIT_S)
-    assert [error.code() for error in errors] == [KafkaError.INVALID_RECORD]
+    assert json.loads(penstock("delayed", "list", *where, "--json").stdout) == []
+    producer.commit_transaction(WAIT_S)
+    assert [row["offset"] for row in json.loads(penstock("delayed", "list", *where, "--json").stdout)] == [0]
 
 
 def test_the_command_shows_cancels_and_hastens(bootstrap: str, topic: str) -> None:

@@ -71,9 +71,6 @@ def held_back(
             if len(refused) < most_errors:
                 refused.append((number, str(error)))
     first = next((number for number, row in enumerate(rows) if row.id or row.due_ms > now_ms), None)
-    if header.is_transactional and first is not None and not refused:
-        cause = "a record of a transaction cannot wait: send it without a delay, or by a producer without transactions"
-        refused.append((first, cause))
     if first is not None and not refused and (largest := max(sizes)) > config.max_message_bytes:
         cause = f"of {largest} bytes, unpacked, it cannot wait: max.message.bytes allows {config.max_message_bytes}"
         refused.append((sizes.index(largest), cause))

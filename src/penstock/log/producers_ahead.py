@@ -24,7 +24,7 @@ class ProducersAhead:
     def check(self, batch: memoryview, header: BatchHeader) -> WrittenBatch | None:
         """KafkaError as `Producers.check`, for coordinators, whose batches have no sequence, as `check_coordinated`."""
         producers = self._ahead if header.producer_id in self._count else self._written
-        if header.is_control:
+        if header.is_marker:
             for _, coordinator_epoch in transaction_ends(batch):
                 producers.check_marker(header, coordinator_epoch)
             return None
@@ -49,7 +49,7 @@ class ProducersAhead:
         if producer_id not in self._count:
             self._ahead.copy_from(self._written, producer_id)
         self._count[producer_id] = self._count.get(producer_id, 0) + 1
-        if header.is_control:
+        if header.is_marker:
             for _, coordinator_epoch in transaction_ends(batch):
                 self._ahead.note_transaction_end(header, first_offset, coordinator_epoch)
         else:

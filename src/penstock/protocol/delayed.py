@@ -2,7 +2,8 @@
 
 | batch in the log      | attributes        | what is in it                                                       |
 | --------------------- | ----------------- | ------------------------------------------------------------------- |
-| held                  | CONTROL | DELAYED | a batch as it was produced, and a row for each of its records        |
+| held                  | CONTROL | DELAYED | a batch as it was produced, and a row for each of its records;       |
+|                       |                   | TRANSACTIONAL, too, where that was                                  |
 | carried               | CONTROL | DELAYED | the same of records that were held before, without a producer        |
 | moved                 | DELAYED           | records that were due, each with a header that says where it waited  |
 
@@ -18,7 +19,7 @@ from hashlib import blake2b
 from struct import Struct, unpack_from
 from typing import Final, NamedTuple
 
-from penstock.protocol.batch import CONTROL, DELAYED, HEADER, BatchHeader, read_header, write_crc
+from penstock.protocol.batch import CONTROL, DELAYED, HEADER, TRANSACTIONAL, BatchHeader, read_header, write_crc
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
@@ -77,18 +78,19 @@ def size_of(record: Record) -> int:
 def hold(
     batch: bytes | memoryview, header: BatchHeader, rows: Sequence[Row], *, now_ms: int, unpacked_bytes: int
 ) -> bytearray:
-    """The batch that holds this one, with its offsets and its producer; a row for each record of it. `unpacked_bytes`:
-    the size of its records. Raises DecodeError where they cannot be unpacked.
+    """The batch that holds this one, with its offsets, its producer and its transaction; a row for each record of it.
+    `unpacked_bytes`: the size of its records. Raises DecodeError where they cannot be unpacked.
     """
     batches: bytes | memoryview = batch
     if header.record_count > PART_RECORDS or unpacked_bytes > PART_BYTES:
         batches = _in_parts(list(iterate_records(batch, 0, header, max_bytes=MAX_UNPACKED_BYTES)), header.compression)
-    return _hold(batches, rows, header.last_offset_delta, max(header.max_timestamp, 0) or now_ms, header[9:12])
+    timestamp_ms = max(header.max_timestamp, 0) or now_ms
+    return _hold(batches, rows, header.last_offset_delta, timestamp_ms, header)
 
 
 def carry(records: Sequence[Record], rows: Sequence[Row], compression: Compression, *, now_ms: int) -> bytearray:
     """A batch at one offset that holds records which waited before, PART_RECORDS at most; no row has OWN_PLACE."""
-    return _hold(encode_batch(records, compression=compression), rows, 0, now_ms, (-1, -1, -1))
+    return _hold(encode_batch(records, compression=compression), rows, 0, now_ms, None)
 
 
 def _in_parts(records: Sequence[Record], compression: Compression) -> bytes:
@@ -109,18 +111,19 @@ def _hold(
     rows: Sequence[Row],
     last_offset_delta: int,
     timestamp_ms: int,
-    producer: Sequence[int],
+    produced: BatchHeader | None,
 ) -> bytearray:
     value = b"".join((_HEAD.pack(0, len(rows)), *(_ROW.pack(*row) for row in rows), batches))
-    producer_id, producer_epoch, base_sequence = producer
-    held = encode_batch(
-        [Record(timestamp_ms=timestamp_ms, key=_CONTROL_KEY, value=value)],
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
-    made = read_header(held)
-    HEADER.pack_into(held, 0, *made._replace(attributes=CONTROL | DELAYED, last_offset_delta=last_offset_delta))
+    held = encode_batch([Record(timestamp_ms=timestamp_ms, key=_CONTROL_KEY, value=value)])
+    made = read_header(held)._replace(attributes=CONTROL | DELAYED, last_offset_delta=last_offset_delta)
+    if produced is not None:
+        made = made._replace(
+            attributes=made.attributes | (produced.attributes & TRANSACTIONAL),
+            producer_id=produced.producer_id,
+            producer_epoch=produced.producer_epoch,
+            base_sequence=produced.base_sequence,
+        )
+    HEADER.pack_into(held, 0, *made)
     write_crc(held, 0, len(held))
     return held
 
@@ -165,6 +168,10 @@ class Held:
     def _rows(self, begin: int, end: int | None) -> Iterator[tuple[int, int, int]]:
         end = self.count if end is None else end
         return _ROW.iter_unpack(self._value[_HEAD.size + begin * _ROW.size : _HEAD.size + end * _ROW.size])
+
+    def drop_records(self) -> None:
+        """What is left are the rows: a tenth of the memory, or less."""
+        self._value = self._value[: self._begin]
 
     @property
     def compression(self) -> Compression:

@@ -10,14 +10,16 @@ from typing import Any
 from uuid import UUID
 
 from tests.unit.log.logs import open_log
+from tests.unit.log.transactions import verified
 
 from penstock.log.config import LogConfig
 from penstock.log.partition_log import PartitionLog
-from penstock.log.validation import AppendResult
+from penstock.log.producer_snapshots import transaction_ends
+from penstock.log.validation import CLIENT, COORDINATOR, AppendResult
 from penstock.metadata.topics import PartitionImage
 from penstock.node.environment.alarm import Turns
 from penstock.node.partitions.isr_partition import IsrPartition
-from penstock.protocol.batch import BatchHeader
+from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.records import iterate_batches
 
 TOPIC_ID = UUID(int=1)
@@ -90,9 +92,17 @@ class Host:
         self.partition.deliver(SteppedTurns(self.now_ms))
 
     def append(self, batch: bytes, *, acks: int) -> AppendResult:
-        """Of a client. Raises KafkaError."""
+        """Of a client, or the marker of a coordinator. Raises KafkaError."""
         assert self.partition is not None
-        return self.partition.append(memoryview(bytearray(batch)), acks=acks, now_ms=self.now_ms())
+        written, origin = memoryview(bytearray(batch)), CLIENT
+        header = read_header(written)
+        if header.is_marker:
+            for _, coordinator_epoch in transaction_ends(written):
+                self.partition.check_marker(header, coordinator_epoch, 0)
+            origin = COORDINATOR
+        elif header.is_transactional:
+            verified(self.log, written)
+        return self.partition.append(written, acks=acks, now_ms=self.now_ms(), origin=origin)
 
     def ring(self) -> bool:
         """What is due; whether anything was."""

@@ -12,7 +12,7 @@ from random import Random
 from unittest import mock
 
 from tests.simulation.delayed.hosts import Host, SteppedAlarm
-from tests.simulation.delayed.ledger import Ledger
+from tests.simulation.delayed.ledger import Ledger, Sent
 from tests.simulation.replication_invariants import must
 
 from penstock.metadata.topics import PartitionImage
@@ -26,7 +26,9 @@ EVENTS = 500
 HOUR_MS = 3_600_000
 LONGEST_MS = 30_000
 NOBODY = -1
-PRODUCERS = 2
+PRODUCERS = 3
+TRANSACTIONAL = 1
+"""Of them."""
 
 
 class Outcome(Value):
@@ -34,6 +36,8 @@ class Outcome(Value):
     delivered: int
     epochs: int
     carried: int
+    committed: int
+    aborted: int
 
 
 class World:
@@ -41,15 +45,22 @@ class World:
         self.random = Random(seed)
         self.time_ms = START_MS
         count = self.random.choice((1, 3, 3))
-        self.hosts = [Host(number, path / str(number), lambda: self.time_ms) for number in range(count)]
+        self.hosts = [self.host(number, path / str(number)) for number in range(count)]
         self.image = PartitionImage(NOBODY, 0, 0, tuple(range(count)), tuple(range(count)))
-        self.ledger = Ledger(self.random, PRODUCERS)
+        self.ledger = Ledger(self.random, PRODUCERS, TRANSACTIONAL)
         self.read_to = 0
         for host in self.hosts:
             host.boot()
         self.elect()
 
+    def host(self, number: int, path: Path) -> Host:
+        return Host(number, path, lambda: self.time_ms)
+
     # who leads
+
+    @property
+    def epoch(self) -> int:
+        return self.image.leader_epoch
 
     @property
     def leader(self) -> Host | None:
@@ -114,19 +125,21 @@ class World:
         leader = self.leader
         if leader is None:
             return
-        sent = self.ledger.next(leader.now_ms(), LONGEST_MS)
+        self.send(leader, self.ledger.next(leader.now_ms(), LONGEST_MS))
+
+    def send(self, leader: Host, sent: Sent) -> None:
         try:
             with as_full_as_it_is(leader):
                 result = leader.append(sent.batch, acks=ALL_REPLICAS)
         except KafkaError:
             return
-        self.ledger.appended(sent, self.image.leader_epoch, result.base_offset)
+        self.ledger.appended(sent, self.epoch, result.base_offset)
 
     def acknowledge(self) -> None:
         leader = self.leader
         if leader is not None:
             assert leader.partition is not None
-            self.ledger.acknowledge(self.image.leader_epoch, leader.partition.high_watermark)
+            self.ledger.acknowledge(self.epoch, leader.partition.high_watermark)
 
     def consume(self) -> None:
         leader = self.leader
@@ -195,8 +208,10 @@ class World:
         return Outcome(
             acknowledged=self.ledger.acknowledged_count,
             delivered=len(self.ledger.places),
-            epochs=self.image.leader_epoch,
+            epochs=self.epoch,
             carried=self.ledger.carried,
+            committed=self.ledger.committed,
+            aborted=self.ledger.aborted,
         )
 
     def heal(self) -> None:
@@ -205,6 +220,11 @@ class World:
             host.is_full, host.skew_ms = False, 0
             if host.partition is None:
                 self.boot(host)
+        leader = self.leader
+        assert leader is not None
+        self.acknowledge()
+        for sent in self.ledger.ends(leader.now_ms()):
+            self.send(leader, sent)
         for _ in range(3):
             self.time_ms += 2 * HOUR_MS
             for _ in range(60):
@@ -231,7 +251,7 @@ class SimulationError(AssertionError):
     """Carries the seed and what went wrong."""
 
 
-def simulate(seed: int) -> Outcome:
+def simulate(seed: int, kind: type[World] = World) -> Outcome:
     """One seed to the end of healing. Raises SimulationError."""
     with (
         tempfile.TemporaryDirectory(prefix="delayed-") as path,
@@ -239,6 +259,6 @@ def simulate(seed: int) -> Outcome:
         mock.patch.object(delayed, "CARRY_INTERVAL_MS", 3_000),
     ):
         try:
-            return World(seed, Path(path)).run()
+            return kind(seed, Path(path)).run()
         except Exception as error:
             raise SimulationError(f"seed {seed}: {type(error).__name__}: {error}") from error

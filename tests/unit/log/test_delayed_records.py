@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from tests.unit.log.logs import NOW, open_log
+from tests.unit.log.transactions import ended, verified
 
 from penstock.log.config import LOG_APPEND_TIME, LogConfig
 from penstock.log.record_checks import InvalidRecords, UnlookedError
-from penstock.log.validation import CLIENT, LOOKED_AT, PATIENT, AppendOrigin, AppendResult
+from penstock.log.validation import CLIENT, COORDINATOR, LOOKED_AT, PATIENT, AppendOrigin, AppendResult
 from penstock.protocol.batch import DELAYED, read_header
 from penstock.protocol.compression import Compression
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, hash_of, hold
 from penstock.protocol.due import Due, cut, moved_batch, moved_in, spans
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -116,15 +118,20 @@ def test_what_makes_no_sense_is_refused_by_record(case: str, tmp_path: Path) -> 
     assert len(str(refused.value.message)) < 1_000
 
 
-def test_a_transaction_has_no_record_that_waits(tmp_path: Path) -> None:
-    batch = memoryview(
-        encode_batch(
-            [record(), record((DELAY, b"5"))], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
-        )
-    )
-    with pytest.raises(InvalidRecords, match="record 1: a record of a transaction cannot wait") as refused:
-        open_log(tmp_path, CONFIG).append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT)
-    assert refused.value.code == ErrorCode.INVALID_RECORD
+def test_what_a_transaction_holds_belongs_to_it(tmp_path: Path) -> None:
+    producer = {"producer_id": 1, "producer_epoch": 2, "base_sequence": 0}
+    batch = memoryview(encode_batch([record(), record((DELAY, b"5"))], is_transactional=True, **producer))  # type: ignore[arg-type]
+    log = open_log(tmp_path, CONFIG)
+    verified(log, batch)
+    log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT)
+    header = read_header(log.read(0, 1 << 20).read())
+    assert header.is_held
+    assert header.is_transactional
+    assert header[9:12] == (1, 2, 0)
+    assert log.producers.is_open(1, 0)
+    marker = ended(1, ControlType.COMMIT, epoch=2)
+    log.append_as_leader(marker, leader_epoch=0, now_ms=NOW, origin=COORDINATOR)
+    assert not log.producers.is_open(1, 0)
 
 
 def due(waited_at: int, one: Record) -> Due:

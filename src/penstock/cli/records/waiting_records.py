@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from penstock.client.admin import Admin
 from penstock.client.replica_offsets import replica_fetch_request
 from penstock.client.values import EARLIEST, LATEST, TopicPartition
-from penstock.protocol.batch import DELAYED, BatchHeader, check_crc
+from penstock.protocol.batch import BatchHeader, check_crc
 from penstock.protocol.delayed import DELAY_ID, Held
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchResponse
@@ -70,7 +70,7 @@ class _Log:
         return [self._seen[entry.waited_at]._replace(due_ms=entry.due_ms) for entry in entries]
 
     def _take(self, batch: bytes, header: BatchHeader) -> None:
-        if not header.attributes & DELAYED:
+        if not self._records.concerns(header):
             self._records.pass_over(header)
             return
         if header.is_held:
@@ -85,7 +85,7 @@ class _Log:
             pass
 
     def _forget(self) -> None:
-        if len(self._seen) > 2 * len(self._records.waiting) + NEEDLESS:
+        if self._records.unsettled_from is None and len(self._seen) > 2 * len(self._records.waiting) + NEEDLESS:
             self._seen = {entry.waited_at: self._seen[entry.waited_at] for entry in self._records.waiting.entries()}
 
     async def _fetch(self, offset: int) -> bytes:

@@ -121,9 +121,6 @@ def _check_delay(resource: ConfigResource, settings: Settings, values: Mapping[s
     if "compact" in policy:
         allowed = f"delete where {DELAY_ENABLE} is on: a record that waited would go before newer ones of its key"
         raise ConfigError("cleanup.policy", ",".join(policy), allowed)
-    if values[REPLICATION_MODE] == CONSENSUS:
-        allowed = f"false where {REPLICATION_MODE}={CONSENSUS}: make the topic with {REPLICATION_MODE}=isr"
-        raise ConfigError(DELAY_ENABLE, "true", allowed)
     _at_most(settings, values, "penstock.delay.ms", "penstock.delay.max.ms")
 
 

@@ -16,8 +16,10 @@ from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.waits import Waits
 
 if TYPE_CHECKING:
+    from penstock.node.environment.alarm import Turns
     from penstock.node.links.hand_over import HoldsBack
     from penstock.node.storage_groups.group import StorageGroup
     from penstock.node.storage_groups.group_partition import GroupPartition
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 class ConsensusPartition(Partition):
     """`member` is the partition as its group knows it: log and high watermark are the same objects."""
 
-    __slots__ = ("_named", "group", "member")
+    __slots__ = ("_named", "_turns", "group", "member")
 
     owns_log = False
 
@@ -35,6 +37,8 @@ class ConsensusPartition(Partition):
         self.group = group
         self.member = member
         self._named: PartitionLeader | None = None
+        self._turns: Turns | None = None
+        member.observe(self)
 
     @property
     def leader(self) -> PartitionLeader | None:
@@ -79,10 +83,44 @@ class ConsensusPartition(Partition):
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
         self.group.check_marker(self.member.id, header, coordinator_epoch, transaction_version)
 
-    def delete_before(self, offset: int) -> None:
+    def begin_at(self, offset: int) -> None:
         """Let the group delete it, on all replicas. Raises KafkaError as `StorageGroup.begin_at` says."""
         if offset > self.log.log_start_offset:
             self.group.begin_at(self.member.id, offset)
+
+    # records that wait
+
+    def deliver(self, turns: Turns) -> None:
+        self._turns = turns
+        if self.is_to_deliver:
+            from penstock.node.partitions.delayed import Delivery  # few topics have records that wait
+
+            self.delivery = Delivery(self, turns)
+
+    def lead_changed(self) -> None:
+        """What is known of records that wait rests on what the group has proposed in one epoch."""
+        self.stop_delivering()
+        if self._turns is not None:
+            self.deliver(self._turns)
+
+    def proposed(self, batch: memoryview) -> None:
+        if self.delivery is not None:
+            self.delivery.proposed(bytes(batch))
+
+    def retain(self, now_ms: int) -> int:
+        """Where records wait the leader decides for all: others do not know which are still needed."""
+        count = super().retain(now_ms)
+        if count and self.delivery is not None:
+            self.group.begin_at(self.member.id, self.log.log_start_offset)
+        return count
+
+    @property
+    def growth(self) -> Waits:
+        return self.committed.waits
+
+    @property
+    def next_offset(self) -> int:
+        return self.group.proposer.end_of(self.member.id, self.member)
 
     def on_fetched(
         self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = -1
@@ -95,6 +133,7 @@ class ConsensusPartition(Partition):
     def _become(
         self, leader: PartitionLeader | None, follower: PartitionFollower | None
     ) -> PartitionLeader | PartitionFollower | None:
+        self.stop_delivering()
         former = self._named or self.follower
         self._named, self.follower = leader, follower
         if leader is not None:

@@ -54,7 +54,7 @@ class Cuts:
     def anew(self, partition: IsrPartition, offset: int) -> None:
         """Raises KafkaError."""
         logger.info("%s: begins anew at %d, where its leader's log begins", partition, offset)
-        self._begin(partition, partition.begin_at(offset, self._disks.threads_of(partition.log)))
+        self._begin(partition, partition.begin_anew_at(offset, self._disks.threads_of(partition.log)))
 
     def _begin(self, partition: IsrPartition, cut: asyncio.Future[None]) -> None:
         self._under_way[cut] = None

@@ -3,6 +3,9 @@
 What it knows of the log's records it has read there (`DelayedRecords`), also what it has just written itself; so a
 leader that begins knows what the one before it knew. It reads in steps, and moves nothing before it is at the end.
 
+Where a storage group replicates the log, the leader also knows what it has proposed, in that order: what it appends has
+its offset, and is in the log a moment later. All that this rests on is void when it leads no longer.
+
 What waits must not go with the segment in which it was held. Where retention, or DeleteRecords, is about to take that,
 it is held anew at the log's end; until then the segment stays.
 """
@@ -10,7 +13,8 @@ it is held anew at the log's end; until then the segment stays.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -22,10 +26,11 @@ from penstock.log.validation import LOOKED_AT
 from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.partitions.held_records import HeldRecords
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
-from penstock.protocol.batch import DELAYED, BatchHeader, read_header
+from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.delayed import Held, carry
 from penstock.protocol.errors import KafkaError
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
+from penstock.replication.delayed.near import Entry
 from penstock.replication.waits import Wait
 
 logger = logging.getLogger(__name__)
@@ -43,6 +48,8 @@ CARRY_INTERVAL_MS: Final = 60_000
 """So often at most retention has what waits carried on, also where it would not let stay what waits."""
 COMMIT_MS: Final = 50
 """Who deletes looks so often whether what was carried on is committed."""
+MOST_UNDER_WAY: Final = 10_000
+"""Offsets of what is appended, and not in the log yet, before what is due waits for that."""
 UNPACKED_A_STEP: Final = 1 << 20
 """Bytes, and those of one further part."""
 
@@ -53,13 +60,18 @@ class Delivery:
     def __init__(self, partition: Partition, turns: Turns) -> None:
         self._turns, self._now_ms = turns, turns.now_ms
         self._partition = partition
-        self._leader = partition.check_leader()
+        assert partition.leader is not None, "it leads"
+        self._leader = partition.leader
         self.records = DelayedRecords(partition.log.log_start_offset)
         self._alarm = Alarm(self._rings, self._now_ms)
         self._wait: Wait | None = None
+        self._growth = partition.growth
+        self._ahead = deque[tuple[Callable[[], bytes], BatchHeader]]()
+        """What was proposed since this began, and is not taken yet."""
         self._held = HeldRecords(partition.log, self.records.waiting)
         self._failure = ""
-        self._deletes_before = 0
+        self._deletes_before = self._begins_at = 0
+        """What was asked for, and what the partition was told of it."""
         self._carry_before = self._cleared = 0
         """What lies before the first is carried on; before the second nothing waits."""
         self._carried = (-1, 0)
@@ -86,7 +98,7 @@ class Delivery:
         self._alarm.cancel()
         self._turns.discard(self._ring)
         if self._wait is not None:
-            self._leader.appended.cancel(self._wait)
+            self._growth.cancel(self._wait)
             self._wait = None
 
     @property
@@ -145,17 +157,21 @@ class Delivery:
         log, waiting = self._partition.log, self.records.waiting
         if not self._read():
             return now_ms
-        if self._carries(now_ms):
-            return now_ms
-        self._delete()
-        if self._delivers(now_ms):
-            return now_ms
+        is_behind = self._partition.next_offset - log.log_end_offset >= MOST_UNDER_WAY
+        if not is_behind:
+            if self._carries(now_ms):
+                return now_ms
+            self._delete()
+            if self._delivers(now_ms):
+                return now_ms
         if self._deletes_before > log.log_start_offset:
             return now_ms + COMMIT_MS
         if self._wait is None:
-            self._wait = self._leader.appended.add(log.log_end_offset + 1, self._has_grown)
+            self._wait = self._growth.add(log.log_end_offset + 1, self._has_grown)
         due_ms = waiting.next_due_ms
-        return None if due_ms is None else min(max(due_ms, now_ms), now_ms + LOOK_MS)
+        if due_ms is None or (due_ms <= now_ms and log.log_end_offset < self._partition.next_offset):
+            return None  # what is due is held by a batch that is under way
+        return min(max(due_ms, now_ms), now_ms + LOOK_MS)
 
     def _has_grown(self) -> None:
         self._wait = None
@@ -163,9 +179,9 @@ class Delivery:
 
     def _read(self) -> bool:
         """Another part of the log; whether that is all there is."""
-        log, records, size = self._partition.log, self.records, 0
-        for batch, header in islice(_batches(log, records.position), STEP_BATCHES):
-            if header.attributes & DELAYED:
+        records, size = self.records, 0
+        for batch, header in self._unread():
+            if records.concerns(header):
                 if not records.take(b"" if records.has_begun(header) else batch(), header):
                     return False
                 size += header.size_in_bytes + header.last_offset_delta * READ_RECORD
@@ -173,7 +189,21 @@ class Delivery:
                     break
             else:
                 records.pass_over(header)
-        return records.position >= log.log_end_offset
+        return records.position >= self._partition.next_offset
+
+    def _unread(self) -> Iterable[tuple[Callable[[], bytes], BatchHeader]]:
+        ahead, records, log = self._ahead, self.records, self._partition.log
+        while ahead and ahead[0][1].base_offset < records.position:
+            ahead.popleft()
+        if records.position < log.log_end_offset:
+            return islice(_batches(log, records.position), STEP_BATCHES)
+        # What is under way and was not heard of was proposed before the topic had the key, and holds nothing.
+        records.position = ahead[0][1].base_offset if ahead else self._partition.next_offset
+        return list(islice(ahead, STEP_BATCHES))
+
+    def proposed(self, batch: bytes) -> None:
+        """It is the next one behind all that this partition has, here or under way."""
+        self._ahead.append((lambda: batch, read_header(batch)))
 
     # moving
 
@@ -181,7 +211,7 @@ class Delivery:
         """A batch of what is due, if anything is; also if more may be."""
         mover, work = Mover(self._partition.log.config.max_message_bytes), self._held.work
         for entry in self.records.waiting.due(now_ms, MOST_MOVED):
-            if self._held.work - work > UNPACKED_A_STEP:
+            if self._held.work - work > UNPACKED_A_STEP or not self._is_in_log(entry):
                 break
             if not mover.add(*self._held.take(entry)):
                 break
@@ -190,16 +220,19 @@ class Delivery:
             self._held.are_delivered(mover.chosen)
         next_ms = self.records.waiting.next_due_ms
         if next_ms is not None and next_ms <= now_ms:
-            return True
+            return bool(mover.chosen) or self._partition.next_offset == self._partition.log.log_end_offset
         self._held.has_caught_up()
         if next_ms is None or next_ms > now_ms + LOOK_MS:
             self._held.rest()
         return False
 
+    def _is_in_log(self, entry: Entry) -> bool:
+        return self.records.waiting.place_of(entry.waited_at) < self._partition.log.log_end_offset
+
     def _append(self, batch: bytearray, now_ms: int) -> BatchHeader:
         """As the next batch that `records` takes, as if it was read."""
         if self._wait is not None:  # this needs no waking
-            self._leader.appended.cancel(self._wait)
+            self._growth.cancel(self._wait)
             self._wait = None
         result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
         assert result.base_offset == self.records.position
@@ -214,9 +247,9 @@ class Delivery:
             self._carry_before = self._retained_from(now_ms)
         before = max(self._carry_before, min(self._deletes_before, self._partition.high_watermark))
         self._cleared = max(self._cleared, self._waits_from, self._partition.log.log_start_offset)
-        position = self.records.position
+        position, unsettled = self.records.position, self.records.unsettled_from
         for batch, header in islice(_batches(self._partition.log, self._cleared), STEP_BATCHES):
-            if header.base_offset >= before:
+            if header.base_offset >= before or header.base_offset == unsettled:
                 return False
             if header.is_held and not self._carry(Held(batch(), header), now_ms):
                 return True
@@ -257,10 +290,10 @@ class Delivery:
         return log.segments[count].base_offset if count < len(log.segments) else log.log_end_offset
 
     def _delete(self) -> None:
-        log, wanted = self._partition.log, min(self._deletes_before, self._partition.high_watermark)
-        begin = min(wanted, self.needed_from)
-        if begin > log.log_start_offset:
-            log.advance_log_start(begin)
+        begin = min(self._deletes_before, self._partition.high_watermark, self.needed_from)
+        if begin > max(self._begins_at, self._partition.log.log_start_offset):
+            self._begins_at = begin
+            self._partition.begin_at(begin)
             self._partition.on_log_start_moved()
             call(self._leader.deletions.take_all())
 

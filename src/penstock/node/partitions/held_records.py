@@ -107,7 +107,8 @@ class HeldRecords:
             self._cut_bytes = 0
             self._soon_ms = max(self._soon_ms // 2, 1)
         part = self._part_of(entry.waited_at)
-        for number in self._waiting.near.numbers(part.offsets, entry.due_ms + self._soon_ms):
+        soon = self._waiting.near.numbers(part.offsets, entry.due_ms + self._soon_ms)
+        for number in {part.offsets.index(entry.waited_at), *soon}:
             offset = part.offsets[number]
             if offset not in self._cut:
                 due = cut(part.data, part.spans[number], offset)

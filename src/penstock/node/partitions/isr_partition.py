@@ -19,11 +19,11 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.committed import Committed
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
+from penstock.replication.waits import Waits
 
 if TYPE_CHECKING:
     from penstock.node.environment.alarm import Turns
     from penstock.node.links.hand_over import HoldsBack
-    from penstock.node.partitions.delayed import Delivery
 
 
 class InSync(Protocol):
@@ -42,7 +42,7 @@ class InSync(Protocol):
 
 
 class IsrPartition(Partition):
-    __slots__ = ("appender", "delivery", "dirty", "hand_over", "in_sync", "leader")
+    __slots__ = ("appender", "dirty", "hand_over", "in_sync", "leader")
 
     leader: PartitionLeader | None
     hand_over: HoldsBack | None
@@ -63,8 +63,6 @@ class IsrPartition(Partition):
         self.leader = self.hand_over = None
         self.appender: PartitionLeader | None = None
         """The leader, unless it hands over and appends nothing any more."""
-        self.delivery: Delivery | None = None
-        """Of the records that wait in the log, where this replica leads."""
         self.dirty = {} if dirty is None else dirty
         self.in_sync = in_sync
 
@@ -104,37 +102,19 @@ class IsrPartition(Partition):
                 call(due)
         return result
 
-    def delete_before(self, offset: int) -> None:
-        """Where records wait in the log, it begins there once they have moved on."""
-        if self.delivery is not None:
-            self.delivery.delete_before(offset)
-        elif not self.log.config.penstock_delay_enable:  # else this node stops
-            self.log.advance_log_start(offset)
-
-    # records that wait
+    def begin_at(self, offset: int) -> None:
+        self.log.advance_log_start(offset)
 
     def deliver(self, turns: Turns) -> None:
-        if self.delivery is None and self.leader is not None and self.log.config.penstock_delay_enable:
+        if self.is_to_deliver:
             from penstock.node.partitions.delayed import Delivery  # few topics have records that wait
 
             self.delivery = Delivery(self, turns)
 
-    def stop_delivering(self) -> None:
-        if self.delivery is not None:
-            self.delivery.stop()
-            self.delivery = None
-
     @property
-    def waiting(self) -> tuple[int, int] | None:
-        return None if self.delivery is None else self.delivery.waiting
-
-    @property
-    def needed_from(self) -> int:
-        if not self.log.config.penstock_delay_enable:
-            return self.high_watermark
-        return min(
-            self.high_watermark, self.log.log_start_offset if self.delivery is None else self.delivery.needed_from
-        )
+    def growth(self) -> Waits:
+        assert self.leader is not None, "it leads"
+        return self.leader.appended
 
     # followers, as this leader sees them
 
@@ -184,7 +164,7 @@ class IsrPartition(Partition):
         self.log.cleaned_to = min(self.log.cleaned_to, offset)
         return self._cut(partial(_cut_to, offset=offset), threads)
 
-    def begin_at(self, offset: int, threads: Executor) -> asyncio.Future[None]:
+    def begin_anew_at(self, offset: int, threads: Executor) -> asyncio.Future[None]:
         """In the same way remove everything: the leader's log begins at `offset`, behind the end of this one."""
         self.log.cleaned_to = 0
         # It may come in sync without another record.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 from uuid import UUID
 
 from penstock.log.log_slice import LogSlice
@@ -49,6 +49,25 @@ class Later(NamedTuple):
     offset: int
 
 
+class Delivers(Protocol):
+    """Delivers, as the leader, what waits in a partition's log (`delayed.Delivery`)."""
+
+    @property
+    def waiting(self) -> tuple[int, int] | None:
+        """How many records wait, and when (ms) the next one is due, or now. None while the log is being read."""
+
+    @property
+    def needed_from(self) -> int:
+        """All before this offset may go."""
+
+    def delete_before(self, offset: int) -> None: ...
+
+    def proposed(self, batch: bytes) -> None:
+        """The next batch has its offsets. It is in the log once a storage group has agreed."""
+
+    def stop(self) -> None: ...
+
+
 class Partition(ABC):
     """A replica of one partition on this node. It has a `leader` or a `follower`, from its first metadata on.
 
@@ -60,6 +79,7 @@ class Partition(ABC):
         "_min_insync_replicas",
         "bytes_read",
         "committed",
+        "delivery",
         "follower",
         "follower_quota",
         "index",
@@ -90,6 +110,8 @@ class Partition(ABC):
         """
         self.follower_quota: ReplicationQuota | None = None
         """The same for what this replica takes."""
+        self.delivery: Delivers | None = None
+        """Of the records that wait in the log, where this replica leads."""
         self.traffic = Traffic()
         """What is counted of it, together with other partitions of the topic."""
         self.bytes_read = 0
@@ -121,29 +143,69 @@ class Partition(ABC):
         result's last offset (`committed.waits`); on a partition with one replica that is so when this returns.
         """
 
-    def deliver(self, turns: Turns) -> None:  # noqa: B027  most have nothing to deliver
-        """Role or settings may have changed: as the leader, deliver records that wait until they are due."""
+    # Records that wait until they are due: few topics have such.
 
-    def stop_delivering(self) -> None:  # noqa: B027  as above
+    @abstractmethod
+    def deliver(self, turns: Turns) -> None:
+        """Role or settings may have changed: as the leader, deliver them."""
+
+    @property
+    def is_to_deliver(self) -> bool:
+        """As the leader, and nobody does it yet."""
+        return self.delivery is None and self.leader is not None and self.log.config.penstock_delay_enable
+
+    def stop_delivering(self) -> None:
         """Until there is another leader, or the node starts anew."""
+        if self.delivery is not None:
+            self.delivery.stop()
+            self.delivery = None
+
+    @property
+    def waiting(self) -> tuple[int, int] | None:
+        """How many records wait here until they are due, and when (ms) the next one is, or now; None where none may,
+        and while that is not known yet.
+        """
+        return None if self.delivery is None else self.delivery.waiting
 
     @property
     def needed_from(self) -> int:
         """Retention takes nothing from this offset on."""
-        return self.committed.high_watermark
+        if not self.log.config.penstock_delay_enable:
+            return self.high_watermark
+        return min(
+            self.high_watermark, self.log.log_start_offset if self.delivery is None else self.delivery.needed_from
+        )
+
+    def delete_before(self, offset: int) -> None:
+        """As the leader, have the partition begin there; where records wait in the log, once they have moved on. Raises
+        KafkaError.
+        """
+        if self.delivery is not None:
+            self.delivery.delete_before(offset)
+        elif not self.log.config.penstock_delay_enable:  # else this node stops
+            self.begin_at(offset)
+
+    @abstractmethod
+    def begin_at(self, offset: int) -> None:
+        """As the leader, have the partition begin there at once. Raises KafkaError."""
+
+    def retain(self, now_ms: int) -> int:
+        """Delete the segments that are too old or too many; how many. Raises KafkaError."""
+        return self.log.apply_retention(now_ms, high_watermark=self.needed_from)
 
     @property
-    def waiting(self) -> tuple[int, int] | None:
-        """How many records wait here until they are due, and when (ms) the next one is, if any; None where none may."""
-        return None
+    @abstractmethod
+    def growth(self) -> Waits:
+        """As the leader: who waits for an end of the log."""
+
+    @property
+    def next_offset(self) -> int:
+        """As the leader: of the next batch that is appended; the log's end, if nothing is under way."""
+        return self.log.log_end_offset
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int) -> None:
         """KafkaError where a marker of this version of transactions may not be appended (`Producers.check_marker`)."""
         self.log.producers.check_marker(header, coordinator_epoch, transaction_version)
-
-    @abstractmethod
-    def delete_before(self, offset: int) -> None:
-        """As the leader, have the partition begin there. Raises KafkaError."""
 
     @abstractmethod
     def on_fetched(

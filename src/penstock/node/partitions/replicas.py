@@ -372,11 +372,11 @@ class LocalReplicas:
         self._compare_directories(partition, image)
         epoch = partition.leader_epoch
         partition.obey(self._node_id, image, self._now_ms())
+        partition.deliver(self._upkeep.turns)
         if not isinstance(partition, IsrPartition):
             return
         if partition.leader_epoch != epoch:
             self.awaited.led(partition)
-            partition.deliver(self._upkeep.turns)
         if partition.leader is not None or image.leader < 0:
             self.fetchers.leave(partition)
         elif partition.leader_epoch != epoch:

@@ -160,7 +160,7 @@ class Upkeep:
             if log.is_loaded:
                 await self._threads.do(partial(log.maybe_flush, now_ms))
             if id(partition) in self._watched:
-                retired = log.apply_retention(now_ms, high_watermark=partition.needed_from)
+                retired = partition.retain(now_ms)
                 if log.config.retention_consumed:
                     self.kept_until_consumed(partition)
         except LentError:  # since it was flushed

@@ -96,9 +96,7 @@ def keys_of(data: bytes, begin: int, aborts: Aborts | None) -> list[Keyed]:
         first, last = max(header.base_offset, begin), min(header.last_offset, end - 1)
         if first >= end:
             break
-        is_aborted = aborts is not None and aborts.has(
-            header.producer_id, header.last_offset, is_control=header.is_control
-        )
+        is_aborted = aborts is not None and aborts.has(header)
         has_none = header.is_control or is_aborted
         if has_none:
             read.append(Keyed(first, last, {}))

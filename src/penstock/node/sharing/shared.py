@@ -11,6 +11,7 @@ from penstock.log.log_slice import LogSlice
 from penstock.node.environment.event_loop import loop_ms
 from penstock.node.partitions.partition import Later, Partition
 from penstock.node.sharing.progress import UNKNOWN_MS, Deliveries, Oldest
+from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.records import iterate_batches
 from penstock.replication.waits import NEVER, Wait, Waits
@@ -213,7 +214,7 @@ class Shared:
         for position, header in iterate_batches(data):
             first, last = header.base_offset, header.last_offset
             batches.append((first, last, position, position + header.size_in_bytes))
-            if aborts and aborts.has(header.producer_id, last, is_control=header.is_control):
+            if aborts and aborts.has(header):
                 aborted.append((first, last))
             if last - found.offset >= span:  # half of it may be in flight, and as much may be acquired
                 break
@@ -245,10 +246,10 @@ class Aborts:
         self._begin = sorted(aborted, key=lambda it: it[1], reverse=True)
         self._open: set[int] = set()
 
-    def has(self, producer_id: int, last_offset: int, *, is_control: bool) -> bool:
-        while self._begin and self._begin[-1][1] <= last_offset:
+    def has(self, header: BatchHeader) -> bool:
+        while self._begin and self._begin[-1][1] <= header.last_offset:
             self._open.add(self._begin.pop()[0])
-        if is_control:
-            self._open.discard(producer_id)
+        if header.is_marker:
+            self._open.discard(header.producer_id)
             return False
-        return producer_id in self._open
+        return header.producer_id in self._open

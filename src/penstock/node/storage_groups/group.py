@@ -155,6 +155,8 @@ class StorageGroup:
         found, now_ms = self.partition(partition), self._now_ms()
         batch, header = found.check(batch, now_ms, origin)
         place = self.proposer.append(partition, found, batch, header, leader_epoch, now_ms)
+        if found.observer is not None and not place.is_duplicate:
+            found.observer.proposed(batch)
         self._schedule()
         return place
 
@@ -237,6 +239,12 @@ class StorageGroup:
         for found in self.partitions.values():
             waiting += found.waiting()
         _call(waiting)
+        self._lead_changed()
+
+    def _lead_changed(self) -> None:
+        for found in list(self.partitions.values()):
+            if found.observer is not None:
+                found.observer.lead_changed()
         self.lead_changed()
 
     # The driver's application.
@@ -313,7 +321,7 @@ class StorageGroup:
         if leader_id is not None and leader_id == self.driver.local_key.id:
             self.proposer.lead(epoch)
             self._took_over(epoch)
-            self.lead_changed()
+            self._lead_changed()
         elif self.proposer.epoch is not None:
             self._resign()
         if leader_id is not None:

@@ -4,6 +4,7 @@ So all of it may be read, it is never cut, and its end is the high watermark.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producers_ahead import ProducersAhead
@@ -15,12 +16,29 @@ from penstock.replication.storage_groups.entries import PartitionId
 from penstock.replication.waits import Waiter, Waits
 
 
+class Observer(Protocol):
+    def lead_changed(self) -> None:
+        """This replica leads the group now, with all in its log that was proposed before; or it does no more."""
+
+    def proposed(self, batch: memoryview) -> None:
+        """By this replica; the batch has its offsets, and is in the log once it is agreed on."""
+
+
 class GroupPartition:
     """`committed.waits` are called once, at their offset or when the lead is lost; `deletions` when the log begins
     there. The metadata had its topic at the offset `since`.
     """
 
-    __slots__ = ("_rules", "committed", "deletions", "id", "log", "since", "topic")
+    __slots__ = (
+        "_rules",
+        "committed",
+        "deletions",
+        "id",
+        "log",
+        "observer",
+        "since",
+        "topic",
+    )
 
     def __init__(self, partition: PartitionId, topic: str, log: PartitionLog, since: int = 0) -> None:
         self.id = partition
@@ -29,10 +47,15 @@ class GroupPartition:
         self.log = log
         self.committed = Committed(log.log_end_offset)
         self.deletions = Waits()
+        self.observer: Observer | None = None
         self._rules = AppendRules(log.config)
 
     def __repr__(self) -> str:
         return f"GroupPartition({self.topic}-{self.id.number})"
+
+    def observe(self, observer: Observer) -> None:
+        """Tell it, and whoever was told before no more."""
+        self.observer = observer
 
     @property
     def end_offset(self) -> int:

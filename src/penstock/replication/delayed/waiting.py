@@ -201,10 +201,15 @@ class Waiting:
             for waited_at, due_ms in enumerate(times, first):
                 self._put(due_ms, waited_at)
         self._count += len(times)
-        end = first + len(times)
-        for block in range(first >> BLOCK_SHIFT, ((end - 1) >> BLOCK_SHIFT) + 1):
-            begin = max(first, block << BLOCK_SHIFT)
-            self._counted(begin, min(end, (block + 1) << BLOCK_SHIFT) - begin)
+        self._counted_all(first, len(times), 1)
+
+    def reserve(self, first: int, count: int) -> None:
+        """So many records from this offset on, behind all others, may come to wait there later (`add`)."""
+        self._counted_all(first, count, 1)
+
+    def release(self, first: int, count: int) -> None:
+        """What was reserved. Those that have been added wait."""
+        self._counted_all(first, count, -1)
 
     def cancel(self, id_: int) -> Entry | None:
         """What had the id."""
@@ -349,6 +354,12 @@ class Waiting:
         if dead:
             self._gone -= dead
             part.drop(dead)
+
+    def _counted_all(self, first: int, count: int, more: int) -> None:
+        end = first + count
+        for block in range(first >> BLOCK_SHIFT, ((end - 1) >> BLOCK_SHIFT) + 1):
+            begin = max(first, block << BLOCK_SHIFT)
+            self._counted(begin, more * (min(end, (block + 1) << BLOCK_SHIFT) - begin))
 
     def _counted(self, place: int, more: int) -> None:
         block = place >> BLOCK_SHIFT

@@ -265,6 +265,11 @@ class Proposer:
         elif (producer_id := read_header(entry.content).producer_id) != NO_PRODUCER_ID:
             ahead.producers.applied(producer_id)
 
+    def end_of(self, partition: PartitionId, end: PartitionEnd) -> int:
+        """The offset that the next batch of the partition gets."""
+        ahead = self._ahead.get(partition)
+        return end.end_offset if ahead is None else ahead.end_offset
+
     def under_way(self, partition: PartitionId) -> int:
         ahead = self._ahead.get(partition)
         return 0 if ahead is None else ahead.count

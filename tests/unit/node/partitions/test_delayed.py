@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.delayed import hosts
 from tests.simulation.delayed.hosts import Host, SteppedAlarm
 from tests.simulation.delayed.world import as_full_as_it_is
+from tests.unit.log.transactions import ended
 
 from penstock.log.config import DAY_MS, LogConfig
 from penstock.log.disk import OpenFile
@@ -17,6 +18,7 @@ from penstock.node.environment.alarm import Turns
 from penstock.node.partitions import delayed, held_records
 from penstock.protocol.batch import DELAYED
 from penstock.protocol.compression import Compression
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.records import Record, encode_batch, iterate_records
 from penstock.replication.delayed import machine
 from penstock.replication.delayed.machine import MOST_MOVED
@@ -31,6 +33,7 @@ class One:
     def __init__(self, path: Path) -> None:
         self.time_ms = NOW_MS
         self.epoch = 0
+        self.sequences: dict[int, int] = {}
         self.host = Host(0, path / "broker", lambda: self.time_ms)
         self.host.boot()
         self.lead()
@@ -47,6 +50,17 @@ class One:
     def send(self, *values: bytes | None, headers: Headers | None = None, codec: Compression = Compression.NONE) -> int:
         records = [Record(timestamp_ms=self.time_ms, key=b"k", value=value, headers=headers or []) for value in values]
         return self.host.append(bytes(encode_batch(records, compression=codec)), acks=-1).base_offset
+
+    def send_in_transaction(self, *values: bytes | None, headers: Headers, producer: int = 7) -> int:
+        records = [Record(timestamp_ms=self.time_ms, key=b"k", value=value, headers=headers) for value in values]
+        sequence = self.sequences.get(producer, 0)
+        self.sequences[producer] = sequence + len(records)
+        numbers = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
+        batch = encode_batch(records, is_transactional=True, **numbers)  # type: ignore[arg-type]
+        return self.host.append(bytes(batch), acks=-1).base_offset
+
+    def end(self, how: ControlType, producer: int = 7) -> None:
+        self.host.append(bytes(ended(producer, how)), acks=-1)
 
     def run(self, later_ms: int = 0) -> int:
         """Everything that is to be done by then; how many steps that takes."""
@@ -220,7 +234,7 @@ def test_of_what_was_unpacked_little_stays_in_memory(one: One) -> None:
     one.run(10)
     assert one.host.partition is not None
     delivery = one.host.partition.delivery
-    assert delivery is not None
+    assert isinstance(delivery, delayed.Delivery)
     assert len(one.values()) == 20
     parts = delivery._held._parts.values()
     assert sum(len(part.data) for part in parts) <= held_records.PARTS_BYTES
@@ -251,7 +265,7 @@ def test_what_lies_in_many_batches_in_disorder_comes_in_order(
     assert one.values() == [b"%d" % number for _, number in sorted(due)]
     assert one.host.partition is not None
     delivery = one.host.partition.delivery
-    assert delivery is not None
+    assert isinstance(delivery, delayed.Delivery)
     assert len(delivery._held._batches) <= batches
     assert len(delivery._held._bases) == len(delivery._held._batches)
     assert delivery._held._cut_bytes == sum(len(due.body) for due, _ in delivery._held._cut.values())
@@ -273,7 +287,7 @@ def test_what_was_cut_out_and_is_cancelled_is_forgotten_while_others_come(
         one.send(b"next", headers=[("penstock-delay", b"2000")])
         one.run(5)
     delivery = one.host.partition.delivery if one.host.partition is not None else None
-    assert delivery is not None
+    assert isinstance(delivery, delayed.Delivery)
     assert one.values().count(b"a") == 50
     assert b"b" * 100 not in one.values()
     assert 0 < delivery._held._cut_bytes <= 1_300
@@ -285,7 +299,7 @@ def test_who_has_nothing_to_do_for_some_time_remembers_nothing(one: One) -> None
     one.run(1_000)
     assert len(one.values()) == 500
     delivery = one.host.partition.delivery if one.host.partition is not None else None
-    assert delivery is not None
+    assert isinstance(delivery, delayed.Delivery)
     held = delivery._held
     assert not any((held._batches, held._bases, held._parts, held._cut, held._parts_bytes, held._cut_bytes))
     one.run(DAY_MS)

@@ -257,7 +257,7 @@ async def test_who_waits_for_a_log_hears_of_its_cut_though_its_directory_has_fai
     one.obey(OTHER, [OTHER])
     heard = list[str]()
     with ThreadPoolExecutor(1) as threads:
-        cut = one.partition.begin_at(3, threads)
+        cut = one.partition.begin_anew_at(3, threads)
         one.partition.log.when_back(lambda: heard.append("back"))
         one.partition.log.health.report(OSError(errno.EIO, "elsewhere in it"), "a test")
         await cut

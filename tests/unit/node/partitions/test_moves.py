@@ -72,7 +72,7 @@ async def test_a_follower_that_begins_anew(tmp_path: Path, synced: dict[str, lis
     with node_on(tmp_path, *topic_records()) as node:
         partition = node.partition()
         node.commit(PartitionChangeRecord(topic_id=partition.topic_id, partition_id=0, leader=-1))
-        await partition.begin_at(1, node.directories.threads_of(partition.log))
+        await partition.begin_anew_at(1, node.directories.threads_of(partition.log))
         assert SEGMENT in synced[partition.log.directory]
         assert partition.high_watermark == 1
 

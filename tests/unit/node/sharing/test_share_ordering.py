@@ -8,6 +8,8 @@ from tests.unit.node.sharing.member import ACCEPT, EARLIEST, RELEASE, Member, ac
 from tests.unit.node.sharing.stand_in import sharing_node
 
 from penstock.node.sharing.ordered import MOST_KEYS, OF_ONE, OrderedShared, keys_of
+from penstock.node.sharing.shared import Aborts
+from penstock.protocol.batch import CONTROL, DELAYED, TRANSACTIONAL, BatchHeader
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
@@ -113,3 +115,12 @@ async def test_a_log_that_cannot_be_read_ahead_is_an_error_of_its_partition(
         data = await ann.fetch(max_wait_ms=0)
         assert data is not None
         assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_an_aborted_transaction_holds_back_does_not_end_it() -> None:
+    held = BatchHeader(0, 100, 0, 2, 0, CONTROL | DELAYED | TRANSACTIONAL, 1, 0, 0, 7, 0, 0, 1)
+    data = held._replace(base_offset=2, attributes=TRANSACTIONAL)
+    marker = held._replace(base_offset=4, attributes=CONTROL | TRANSACTIONAL, last_offset_delta=0)
+    behind = data._replace(base_offset=5)
+    aborts = Aborts([(7, 0)])
+    assert [aborts.has(header) for header in (held, data, marker, behind)] == [True, True, False, False]
