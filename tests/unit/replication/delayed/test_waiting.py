@@ -6,7 +6,8 @@ import pytest
 
 from penstock.protocol.delayed import Row
 from penstock.replication.delayed import waiting
-from penstock.replication.delayed.waiting import Entry, Waiting
+from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.waiting import Waiting
 
 DAY_MS = 24 * 3_600_000
 YEAR_MS = 366 * 24 * 3_600_000
