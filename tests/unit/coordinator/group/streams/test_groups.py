@@ -12,7 +12,7 @@ from penstock.coordinator.group.epochs import AssignmentEpoch
 from penstock.coordinator.group.streams.assignors.tasks import Roles
 from penstock.coordinator.group.streams.records import ASSIGNMENT, CURRENT, MEMBER, TARGET, TOPOLOGY
 from penstock.coordinator.group.streams.records import GROUP as EPOCH
-from penstock.coordinator.group.streams.state import StreamsRecord, decode_record
+from penstock.coordinator.group.streams.state import StreamsRecord
 from penstock.coordinator.group.streams.values import (
     Copartition,
     Current,
@@ -65,20 +65,20 @@ RECORDS = [
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: str(record.key))
 def test_records_come_back_as_they_were(record: StreamsRecord) -> None:
     key, value = record.encode()
-    assert decode_record(record.key, key, value) == record
+    assert StreamsRecord.decode(record.key, key, value) == record
     gone = record.replace(value=None)
-    assert decode_record(record.key, *gone.encode()) == gone
+    assert StreamsRecord.decode(record.key, *gone.encode()) == gone
     assert value is not None
     for end in range(2, len(value)):
         with pytest.raises(DecodeError):
-            decode_record(record.key, key, value[:end])
+            StreamsRecord.decode(record.key, key, value[:end])
 
 
 def test_a_current_record_of_before_epochs_has_that_of_its_member() -> None:
     with_none = RECORDS[6]
     key, value = with_none.encode()
     assert value is not None
-    read = decode_record(CURRENT, key, value)
+    read = StreamsRecord.decode(CURRENT, key, value)
     assert read.value.assigned.active == {"0": {1: 3, 2: 4}}
 
 
