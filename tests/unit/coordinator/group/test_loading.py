@@ -88,7 +88,7 @@ def told(groups: Mapping[str, Any]) -> dict[str, list[object]]:
 
 
 def test_a_load_ends_where_one_record_after_the_other_does() -> None:
-    for seed in range(200):
+    for seed in range(60):
         shard, plain = GroupShard(GroupSettings(), random.Random(1), ClusterImage()), dict[str, Any]()
         for record in drawn(seed):
             key, value = record.encode()
@@ -120,3 +120,9 @@ def test_what_is_committed_is_noted_some_groups_at_a_time_as_well() -> None:
     groups = shard._table.image.of_kind("consumer")
     counts = [sum(len(state.committed.members) for state in groups.values()) for _ in shard.restoring(0)]
     assert counts == list(range(100, 1_001, 100))
+
+
+def test_what_is_taken_away_of_a_group_that_is_not_there_makes_none() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
+    shard.read(*ConsumerRecord("gone", None, MEMBER, "m").encode())
+    assert shard._table.image.of_kind("consumer") == {}
