@@ -21,7 +21,6 @@ from penstock.coordinator.group.classic.group import ClassicGroup, find_classic
 from penstock.coordinator.group.classic.kind import CLASSIC
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.image import TopicOffsets
-from penstock.coordinator.group.parts import PartRecord
 from penstock.coordinator.group.records import (
     DECODERS,
     AnyRecord,
@@ -47,6 +46,7 @@ from penstock.protocol.requests.own_apis import DescribedHistory
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.consumer.groups import ConsumerGroups
+    from penstock.coordinator.group.parts import PartRecord
     from penstock.coordinator.group.share.groups import ShareGroups
     from penstock.coordinator.group.streams.groups import StreamsGroups
     from penstock.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
