@@ -102,11 +102,10 @@ def _no_collection() -> Iterator[None]:
     """When cycles of memory are freed depends on earlier runs, and coroutines among them run their last code then."""
     was_enabled = gc.isenabled()
     gc.disable()
-    gc.freeze()  # what was there before is not looked at each time
+    gc.freeze()  # what was there before is not looked at each time; it stays so, as thawing would take in all there is
     try:
         yield
     finally:
-        gc.unfreeze()
         if was_enabled:
             gc.enable()
 
