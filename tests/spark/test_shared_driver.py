@@ -127,7 +127,7 @@ def _two_beside_those_that_fail(driver: Driver, spark: SparkSession) -> None:
 
 def test_a_session_that_ends_leaves_no_listener(spark: SparkSession) -> None:
     """Each would be told of all that the driver's queries do, and be kept with its session, until the driver ends."""
-    listeners = spark.sparkContext._jsc.sc().listenerBus().listeners  # type: ignore[union-attr]
+    listeners = spark.sparkContext._jsc.sc().listenerBus().listeners
     spark.streams.active  # noqa: B018 - its own one is there from now on
     before = listeners().size()
     place = pipeline_runs.SharedPlace(spark, "", BesideOthers("", threading.Semaphore(1)))
