@@ -25,6 +25,8 @@ SHOWN_BYTES: Final = 300
 """and so much of each key and value."""
 MOST_COLUMNS: Final = 1_000
 IMPORTED_AT_ONCE: Final = 2
+SENT_TOGETHER: Final = 1_000
+"""Records: more of them would keep other pages waiting."""
 NAMED: Final = 100
 """Characters of a name that an error tells."""
 CSV: Final = "csv"
@@ -84,17 +86,25 @@ class Importer:
 
 async def sent(producer: Producer, topic: str, records: Sequence[Read]) -> list[tuple[int, BaseException]]:
     """Lines of records that were not delivered, and why. Behind one that the client itself refuses none is sent."""
-    queued: list[asyncio.Future[Any]] = []
-    refused: list[tuple[int, BaseException]] = []
-    for one in records:
-        try:
-            queued.append(await producer.send(topic, one.value, key=one.key, headers=one.headers))
-        except REFUSALS as error:
-            refused = [(left.line, error) for left in records[len(queued) :]]
-            break
-    await producer.flush()
-    outcomes = ((one.line, future.exception()) for one, future in zip(records, queued, strict=False))
-    return [(line, why) for line, why in outcomes if why is not None] + refused
+    failed: list[tuple[int, BaseException]] = []
+    for first in range(0, len(records), SENT_TOGETHER):
+        queued: list[asyncio.Future[Any]] = []
+        refused: BaseException | None = None
+        for one in records[first : first + SENT_TOGETHER]:
+            try:
+                queued.append(await producer.send(topic, one.value, key=one.key, headers=one.headers))
+            except REFUSALS as error:
+                refused = error
+                break
+        await producer.flush()
+        outcomes = (
+            (one.line, future.exception())
+            for one, future in zip(records[first : first + len(queued)], queued, strict=True)
+        )
+        failed += [(line, why) for line, why in outcomes if why is not None]
+        if refused is not None:
+            return failed + [(left.line, refused) for left in records[first + len(queued) :]]
+    return failed
 
 
 def told(asked: Asked) -> dict[str, Any]:

@@ -156,7 +156,7 @@ async def test_other_pages_do_not_wait_while_a_piece_is_read(monkeypatch: pytest
     assert (await imports.Importer(cast("Means", None)).preview({}))["records"] == 0
 
 
-async def test_behind_a_record_that_the_client_refuses_none_is_sent() -> None:
+async def test_behind_a_record_that_the_client_refuses_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     queued: list[bytes] = []
 
     async def send(_: str, value: bytes, **__: Any) -> asyncio.Future[None]:
@@ -170,8 +170,10 @@ async def test_behind_a_record_that_the_client_refuses_none_is_sent() -> None:
     async def flush() -> None:
         pass
 
-    lines = [Read(line, None, value, []) for line, value in ((1, b"a"), (2, b"large"), (4, b"b"))]
+    monkeypatch.setattr(imports, "SENT_TOGETHER", 2)
+    values = ((1, b"a"), (2, b"b"), (3, b"c"), (4, b"large"), (6, b"d"))
+    lines = [Read(line, None, value, []) for line, value in values]
     failed = await imports.sent(cast("Producer", SimpleNamespace(send=send, flush=flush)), "t", lines)
-    assert queued == [b"a"]
-    assert [(line, str(why)) for line, why in failed] == [(2, str(failed[0][1])), (4, str(failed[0][1]))]
-    assert "too large" in str(failed[0][1])
+    assert queued == [b"a", b"b", b"c"]
+    assert [line for line, _ in failed] == [4, 6]
+    assert all("too large" in str(why) for _, why in failed)

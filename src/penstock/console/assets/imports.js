@@ -5,36 +5,36 @@ import { Table, say } from "./parts.js";
 import { oneLine } from "./records.js";
 
 const PIECE = 400_000;
+const LINES = 20_000;
 const MOST = 100_000_000;
 const kindOf = ({ name }) => (/\.csv$/i.test(name) ? "csv" : /\.json$/i.test(name) ? "json" : "jsonl");
 
 const [QUOTE, COMMA, RETURN, BREAK, MARK] = [34, 44, 13, 10, 0xef];
 
-// Where the last whole line ends. In CSV a line break between quotes is none, and a quote within a cell is a letter.
+// Where the last whole line ends, and whether there are as many as go together. In CSV a line break between quotes is none, and a quote within a cell is a letter.
 function wholeLines(data, kind, isFirst) {
-  let [end, quoted, closed, begins] = [0, false, false, true];
-  for (let at = isFirst && data[0] === MARK ? 3 : 0; at < data.length; at += 1) {
+  let [end, lines, quoted, closed, begins] = [0, 0, false, false, true];
+  for (let at = isFirst && data[0] === MARK ? 3 : 0; at < data.length && lines < LINES; at += 1) {
     const it = data[at];
     const closes = quoted && it === QUOTE;
     const opens = !quoted && it === QUOTE && kind === "csv" && (begins || closed);
     quoted = opens || (quoted && !closes);
     closed = closes;
     begins = !quoted && (it === COMMA || it === RETURN || it === BREAK);
-    if (it === BREAK && !quoted) end = at + 1;
+    if (it === BREAK && !quoted) [end, lines] = [at + 1, lines + 1];
   }
-  return end;
+  return [end, lines === LINES];
 }
 
 // The mark of UTF-16 at the beginning is left to the server: elsewhere it is a character.
 async function* pieces(file, kind) {
   for (let at = 0; at < file.size; ) {
     const data = new Uint8Array(await file.slice(at, at + PIECE).arrayBuffer());
-    let end = data.length;
-    if (at + end < file.size) {
-      if (kind === "json") throw new Error(`An array of JSON has ${bytes(PIECE)} at most: write a line for each record.`);
-      end = wholeLines(data, kind, at === 0);
-      if (!end) throw new Error(`A line has more than ${bytes(PIECE)}.`);
-    }
+    const isLast = at + data.length >= file.size;
+    if (kind === "json" && !isLast) throw new Error(`An array of JSON has ${bytes(PIECE)} at most: write a line for each record.`);
+    const [whole, isFull] = kind === "json" ? [0, false] : wholeLines(data, kind, at === 0);
+    const end = isLast && !isFull ? data.length : whole;
+    if (!end) throw new Error(`A line has more than ${bytes(PIECE)}.`);
     const part = data.subarray(0, end);
     yield { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(part), lines: part.filter((it) => it === BREAK).length, at: (at += end) };
   }
