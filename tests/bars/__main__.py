@@ -135,6 +135,14 @@ def in_seconds(do: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def cpu_shares(*processes: psutil.Process) -> list[float]:
+    """Of a core, while some seconds go by."""
+    before, began = [sum(one.cpu_times()[:2]) for one in processes], time.perf_counter()
+    time.sleep(BESIDE_S)
+    took_s = time.perf_counter() - began
+    return [(sum(one.cpu_times()[:2]) - was) / took_s for one, was in zip(processes, before, strict=True)]
+
+
 def of_console(bootstrap: str, topics: int, broker: psutil.Process) -> None:
     with console("--bootstrap-server", bootstrap) as (url, process), chromium() as browser:
         page = browser.new_page()
@@ -159,10 +167,11 @@ def of_console(bootstrap: str, topics: int, broker: psutil.Process) -> None:
             page.goto(f"{url}/#/{name}")
             expect(page.locator("table tbody tr").nth(30)).to_be_visible()
             say(f"elements in the list of {name}", page.locator("main table *").count(), "", 500)
-        before, began = sum(broker.cpu_times()[:2]), time.perf_counter()
-        time.sleep(BESIDE_S)
-        share = (sum(broker.cpu_times()[:2]) - before) / (time.perf_counter() - began)
-        say("what an open page costs the broker", 100 * share, "% of a core", 1)
+        for name in ("", "topics", "groups"):
+            page.goto(f"{url}/#/{name}")
+            broker_share, own_share = cpu_shares(broker, process)
+            say(f"what an open page of {name or 'all'} costs the broker", 100 * broker_share, "% of a core", 1)
+            say("and the console itself", 100 * own_share, "% of a core", 3)
         say("the console's memory", process.memory_info().rss / MB, "MB", 250)
 
 

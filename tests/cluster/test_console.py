@@ -285,7 +285,8 @@ async def test_a_file_is_looked_at_and_then_sent(
     assert (seen["records"], len(seen["first"]), seen["first"][0]["key"]["text"]) == (9, 5, "k0")
     assert (await browser.get("/api/records?topic=imported"))["records"] == []
     with caplog.at_level(logging.INFO, logger="penstock.console.audit"):
-        assert (await browser.post("/api/import", asked))["records"] == 9
+        made_up = {"action": "delete-topic", "principal": "User:root"}
+        assert (await browser.post("/api/import", asked | made_up))["records"] == 9
         await browser.post("/api/import", asked | {"text": lines + "{"}, 400)
     told = [json.loads(record.message) for record in caplog.records]
     assert [(one["outcome"], one["action"], one["topic"]) for one in told] == [
@@ -293,6 +294,7 @@ async def test_a_file_is_looked_at_and_then_sent(
         ("failed", "import", "imported"),
     ]
     assert "v1" not in caplog.text
+    assert "root" not in caplog.text
     found = (await browser.get("/api/records?topic=imported&place=earliest"))["records"]
     assert {(row["key"]["text"], row["value"]["text"], row["headers"][0][0]) for row in found} == {
         (f"k{n}", f"v{n}", "h") for n in range(9)

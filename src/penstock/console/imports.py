@@ -5,7 +5,7 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from penstock.console import verbatim
 from penstock.console.asked import Asked, Means, bytes_of, number_of, one_of, text_of
 from penstock.console.errors import ConsoleError, bad_request
 from penstock.console.shown import shown
+from penstock.console.watched import REFUSALS
 from penstock.protocol.value import Value
 
 SHOWN: Final = 5
@@ -24,6 +25,10 @@ SHOWN_BYTES: Final = 300
 """and so much of each key and value."""
 MOST_COLUMNS: Final = 1_000
 IMPORTED_AT_ONCE: Final = 2
+SENT_TOGETHER: Final = 1_000
+"""Records: more of them would keep other pages waiting."""
+NAMED: Final = 100
+"""Characters of a name that an error tells."""
 CSV: Final = "csv"
 OF_A_RECORD: Final = frozenset({"topic", "partition", "offset", "timestamp", "key", "value", "headers"})
 """As an export writes them; of the first four nothing is taken over."""
@@ -46,11 +51,12 @@ class Read(Value):
 class Importer:
     def __init__(self, means: Means) -> None:
         self._means = means
+        self._reading = asyncio.Semaphore(IMPORTED_AT_ONCE)
         self._importing = asyncio.Semaphore(IMPORTED_AT_ONCE)
 
-    def preview(self, asked: Asked) -> dict[str, Any]:
+    async def preview(self, asked: Asked) -> dict[str, Any]:
         """The first records of a piece. ConsoleError 400 names the first line that is wrong."""
-        records, columns = read(asked)
+        records, columns = await self._read(asked)
         first = [
             {"key": shown(one.key, SHOWN_BYTES), "value": shown(one.value, SHOWN_BYTES), "headers": len(one.headers)}
             for one in records[:SHOWN]
@@ -60,19 +66,50 @@ class Importer:
     async def send(self, asked: Asked) -> dict[str, Any]:
         """A piece is read as a whole before any of it is sent. ConsoleError 502 says how far it came."""
         topic = text_of(asked, "topic")
-        records, columns = read(asked)
         settings = with_properties(ProducerSettings(client_id="penstock-console"), self._means.properties)
-        async with self._importing, Producer(self._means.watched.bootstrap_servers, settings) as producer:
-            await producer.cluster.topic(topic)  # one that is not there is not made
-            sent = [await producer.send(topic, one.value, key=one.key, headers=one.headers) for one in records]
-            await producer.flush()
-            outcomes = await asyncio.gather(*sent, return_exceptions=True)
-        failed = [(one.line, why) for one, why in zip(records, outcomes, strict=True) if isinstance(why, BaseException)]
+        async with self._importing:
+            records, columns = await self._read(asked)
+            async with Producer(self._means.watched.bootstrap_servers, settings) as producer:
+                await producer.cluster.topic(topic)  # one that is not there is not made
+                failed = await sent(producer, topic, records)
         if failed:
             line, why = failed[0]
             words = f"line {line}: {why}; of the {len(records)} records that were sent with it {len(failed)} failed"
             raise ConsoleError(HTTPStatus.BAD_GATEWAY, words)
         return {"records": len(records), "columns": columns}
+
+    async def _read(self, asked: Asked) -> tuple[list[Read], list[str]]:
+        """In a thread: a piece may have very many lines, and other pages are not to wait for them."""
+        async with self._reading:
+            return await asyncio.to_thread(read, asked)
+
+
+async def sent(producer: Producer, topic: str, records: Sequence[Read]) -> list[tuple[int, BaseException]]:
+    """Lines of records that were not delivered, and why. Behind one that the client itself refuses none is sent."""
+    failed: list[tuple[int, BaseException]] = []
+    for first in range(0, len(records), SENT_TOGETHER):
+        queued: list[asyncio.Future[Any]] = []
+        refused: BaseException | None = None
+        for one in records[first : first + SENT_TOGETHER]:
+            try:
+                queued.append(await producer.send(topic, one.value, key=one.key, headers=one.headers))
+            except REFUSALS as error:
+                refused = error
+                break
+        await producer.flush()
+        outcomes = (
+            (one.line, future.exception())
+            for one, future in zip(records[first : first + len(queued)], queued, strict=True)
+        )
+        failed += [(line, why) for line, why in outcomes if why is not None]
+        if refused is not None:
+            return failed + [(left.line, refused) for left in records[first + len(queued) :]]
+    return failed
+
+
+def told(asked: Asked) -> dict[str, Any]:
+    """What the audit log has of a piece, whatever else the question names."""
+    return {"action": "import", **{name: asked[name] for name in ("topic", "kind", "line") if name in asked}}
 
 
 def read(asked: Asked) -> tuple[list[Read], list[str]]:
@@ -124,12 +161,12 @@ def _record(text: str) -> Parts:
     _check(found)
     headers = verbatim.members(found["headers"]) if found.get("headers", "[").startswith("{") else None
     pairs = list(headers.items()) if headers is not None else [_pair(one) for one in _elements(found.get("headers"))]
-    return _data(found.get("key")), _data(found.get("value")), [(name, _data(value)) for name, value in pairs]
+    return _data(found.get("key")), _data(found.get("value")), _headers(pairs)
 
 
 def _check(names: Sequence[str] | dict[str, str]) -> None:
     if other := sorted(set(names) - OF_A_RECORD):
-        raise ValueError(f"{other[0]!r} is no part of a record (key, value, headers): is each line a value?")
+        raise ValueError(f"{other[0][:NAMED]!r} is no part of a record (key, value, headers): is each line a value?")
     if not {"key", "value"} & set(names):
         raise ValueError("there is neither a key nor a value: is each line a value?")
 
@@ -145,16 +182,21 @@ def _pair(text: str) -> tuple[str, str]:
     raise ValueError("a header is [name, value]")
 
 
+def _headers(pairs: Iterable[tuple[str, str]]) -> Headers:
+    """A name that has half a character of UTF-16 could not be sent."""
+    return [(name.encode().decode(), _data(value)) for name, value in pairs]
+
+
 def _data(text: str | None) -> bytes | None:
     """A text, `{"base64": …}` or null as an export writes them; anything else as it is written."""
-    if text in (None, "null"):
+    if text is None or text == "null":
         return None
-    found = json.loads(text or "")
-    if isinstance(found, str):
-        return found.encode()
-    if isinstance(found, dict) and list(found) == ["base64"] and isinstance(found["base64"], str):
-        return base64.b64decode(found["base64"], validate=True)
-    return (text or "").encode()
+    if text.startswith('"'):
+        return str(json.loads(text)).encode()
+    match verbatim.members(text) if text.startswith("{") else {}:
+        case {"base64": data, **others} if not others and data.startswith('"'):
+            return base64.b64decode(json.loads(data), validate=True)
+    return text.encode()
 
 
 def _rows(text: str, before: int, columns: Any, *, is_record: bool) -> tuple[list[Read], list[str]]:
@@ -162,9 +204,9 @@ def _rows(text: str, before: int, columns: Any, *, is_record: bool) -> tuple[lis
     lines = _cells(reader, before)
     if not before:
         _, columns = next(lines, (1, []))
-    if not isinstance(columns, list) or not 0 < len(columns) <= MOST_COLUMNS or len(set(columns)) < len(columns):
+    names = [one for one in columns if isinstance(one, str)] if isinstance(columns, list) else []
+    if not 0 < len(names) <= MOST_COLUMNS or len(set(names)) < len(columns):
         raise bad_request(f"the first line of CSV has 1 to {MOST_COLUMNS} names of columns, each once")
-    names = [str(one) for one in columns]
 
     def record(cells: Sequence[str]) -> Parts:
         if len(cells) != len(names):
@@ -174,11 +216,9 @@ def _rows(text: str, before: int, columns: Any, *, is_record: bool) -> tuple[lis
             return None, json.dumps(row, ensure_ascii=False).encode(), []
         _check(names)
         key = row.get("key") or None
-        value = row.get("value")
-        return key and key.encode(), None if value is None else value.encode(), _headers(row.get("headers"))
-
-    def _headers(cell: str | None) -> Headers:
-        return [(name, _data(value)) for name, value in verbatim.members(cell).items()] if cell else []
+        value, cell = row.get("value"), row.get("headers")
+        headers = _headers(verbatim.members(cell).items()) if cell else []
+        return key and key.encode(), None if value is None else value.encode(), headers
 
     return list(_all(lines, record)), names
 

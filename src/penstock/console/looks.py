@@ -5,7 +5,9 @@ the time at most, however large the cluster is. Who asks while a look is under w
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import inf
 from typing import Any, Final, TypeVar, cast
 
@@ -22,6 +24,11 @@ LONG_S: Final = 1.0
 """What takes so long is shown as it was while it is looked at anew after a change."""
 MAX_LOOKS: Final = 512
 """Those that were asked for longest ago are forgotten."""
+Entry = tuple[float, Any, float]
+"""Until when it is good, what it is, and how long it took."""
+Used = dict[Hashable, Entry | None]
+"""What something was made of; None for what was not good then."""
+_used: Final = ContextVar[Used | None]("used", default=None)
 
 
 class Looks:
@@ -29,8 +36,7 @@ class Looks:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._found: dict[Hashable, tuple[float, Any, float]] = {}
-        """Until when it is good, what it is, and how long it took."""
+        self._found: dict[Hashable, Entry] = {}
         self._under_way: dict[Hashable, tuple[int, asyncio.Task[Any]]] = {}
         """Since which change, and the look."""
         self._changes = 0
@@ -38,6 +44,7 @@ class Looks:
     async def at(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = FRESH_S) -> Result:
         """Errors are those of the look. One that takes long is waited for only where nothing is known from before."""
         is_fresh, known = self._known(key)
+        self._note(key, is_good=is_fresh)
         if is_fresh:
             return cast("Result", known[0])
         asked = self._changes
@@ -47,6 +54,7 @@ class Looks:
         found = await asyncio.shield(task)
         if begun < asked:  # it may have seen what was there before the change
             found = await asyncio.shield(self._begin(key, look, fresh_s)[1])
+        self._note(key, is_good=True)
         return cast("Result", found)
 
     async def soon(
@@ -54,11 +62,34 @@ class Looks:
     ) -> Result | None:
         """The same, but None where a look takes long, or fails: who needs more than this alone asks again later."""
         is_fresh, known = self._known(key)
+        self._note(key, is_good=is_fresh)
         if not is_fresh:
             _, task = self._begin(key, look, fresh_s)
             if await _ends_soon(task):
+                self._note(key, is_good=True)
                 return None if task.exception() else cast("Result", task.result())
         return cast("Result", known[0]) if known else None
+
+    @contextmanager
+    def noting(self) -> Iterator[Used]:
+        """Has what is looked at within."""
+        used: Used = {}
+        token = _used.set(used)
+        try:
+            yield used
+        finally:
+            _used.reset(token)
+
+    def are_good(self, used: Used) -> bool:
+        """Whether what was made of these would be the same now, as nothing of it is to be looked at anew."""
+        now_s = self._now_s()
+        return bool(used) and all(
+            entry is not None and entry is self._found.get(key) and now_s < entry[0] for key, entry in used.items()
+        )
+
+    def _note(self, key: Hashable, *, is_good: bool) -> None:
+        if (used := _used.get()) is not None:
+            used[key] = self._found.get(key) if is_good else None
 
     def knows(self, key: Hashable) -> bool:
         """Whether anything was found, be it old."""
@@ -91,6 +122,7 @@ class Looks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float) -> Result:
+        _used.set(None)  # what this asks for in turn is part of it
         began_s, changes = self._now_s(), self._changes
         try:
             found = await look()

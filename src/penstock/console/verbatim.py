@@ -5,7 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_DECODER: Final = json.JSONDecoder()
+
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_json)
+"""Numbers are not reckoned, whatever their length; what Python knows beside JSON (NaN, Infinity) is refused."""
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 

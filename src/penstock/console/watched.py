@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from penstock.client.admin import Admin, ClusterDescription, LogDirDescription
 from penstock.client.admin.configs import ConfigEntry, ResourceType
@@ -28,6 +28,8 @@ SIZES_S: Final = 10.0
 """Sizes of logs are looked up no more often."""
 FIRST_PARTITIONS: Final = 2_000
 """Those of topics that are shown before all are known."""
+FIGURES_S: Final = 5.0
+"""Nor figures of brokers, which cost them as much as there are topics."""
 METRICS_S: Final = 2.0
 """A broker that tells nothing for so long is silent."""
 GROUPS_AT_ONCE: Final = 16
@@ -47,6 +49,7 @@ REFUSALS: Final = (KafkaError, ClientError, TimeoutError)
 
 Lag = int
 Metrics = Mapping[tuple[str, str], str]
+Result = TypeVar("Result")
 
 
 def count_name(what: str, node_id: int) -> str:
@@ -72,6 +75,7 @@ class WatchedCluster:
         """Of `COUNTED`, by `count_name`."""
         self.total_lags = Samples()
         """By group."""
+        self._reckoned: dict[str, tuple[object, object, Any]] = {}
 
     async def close(self) -> None:
         await self.looks.close()
@@ -90,11 +94,11 @@ class WatchedCluster:
 
     async def metrics(self) -> dict[int, Metrics | None]:
         """Of each broker in service; None for one that does not answer. Empty for one of Apache Kafka's."""
-        return await self.looks.at("metrics", self._metrics)
+        return await self.looks.at("metrics", self._metrics, FIGURES_S)
 
     async def waiting(self, topic: str) -> int | None:
         """How many records of a topic wait until they are due, as far as brokers tell soon; None where nobody does."""
-        found = await self.looks.soon("metrics", self._metrics) or {}
+        found = await self.looks.soon("metrics", self._metrics, FIGURES_S) or {}
         told = [(metrics or {}).get(("delayed-records", f"topic-{topic}.waiting")) for metrics in found.values()]
         counts = [int(count) for count in told if count is not None]
         return sum(counts) if counts else None
@@ -124,6 +128,13 @@ class WatchedCluster:
     async def topics(self) -> Mapping[str, TopicMetadata]:
         """All of them."""
         return await self.looks.at("topics", self._topics)
+
+    def reckoned(self, name: str, of: object, also: object, reckon: Callable[[], Result]) -> Result:
+        """What is reckoned of a large thing is kept until there is another one, or something else besides it."""
+        known = self._reckoned.get(name)
+        if known is None or known[0] is not of or known[1] != also:
+            known = self._reckoned[name] = of, also, reckon()
+        return cast("Result", known[2])
 
     async def topics_soon(self) -> Mapping[str, TopicMetadata] | None:
         """All of them; None while they are not known yet."""

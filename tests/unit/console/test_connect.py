@@ -1,5 +1,6 @@
 """What a worker tells: its address without a password, and of pipelines' queries what can be relied upon."""
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -10,7 +11,9 @@ from tests.wire.stub_worker import PIPELINE, stub_worker
 
 from penstock.console.errors import ConsoleError
 from penstock.console.looks import Looks
+from penstock.console.query import MAX_ROWS
 from penstock.console.views.connect import MAX_TASKS, ConnectWorker, without_user
+from penstock.console.views.queries import NAME, queries
 from penstock.console.watched import WatchedCluster
 from penstock.pipeline.jobs.report import JobReport
 
@@ -89,6 +92,30 @@ async def test_a_report_that_is_none_is_a_row_without_figures(report: Any) -> No
     async with worker_of({"odd": 1}, lambda _: report) as worker:
         (row,) = (await worker.pipelines(watched(), {}))["queries"]
     assert (row["pipeline"], row["sink"], row["state"], row["reads"], row["lag"]) == ("odd", "", "RUNNING", [], None)
+
+
+async def test_figures_that_no_page_could_read_are_none() -> None:
+    for figure in (float("nan"), float("inf"), True, 10**4_200, "7", [7]):
+        query = {"last": {"rows_per_second": figure, "lag": figure}, "input_rows": figure, "restarts": figure}
+        report = {"sinks": ["s" * 9_000], "queries": {"p: " + "s" * NAME: query}, "restarts": figure}
+        async with worker_of({"odd": 1}, lambda _, report=report: {"report": report}) as worker:  # type: ignore[misc]
+            found = await worker.pipelines(watched(), {})
+        (row,) = found["queries"]
+        assert (row["rate"], row["lag"], row["rows_in"], row["restarts"]) == (None, None, None, "0")
+        assert row["sink"] == "s" * NAME
+        json.dumps(found, allow_nan=False)
+
+
+def test_of_a_report_of_very_much_only_so_much_is_looked_at() -> None:
+    names = {f"{'n' * 2_000 * (number % 2)}{number}-0": 1 for number in range(3 * MAX_ROWS)}
+    report = {
+        "sinks": [str(number) for number in range(3 * MAX_ROWS)],
+        "queries": {f"p: {number}": {"read": names, "last": {"lags": names}} for number in range(3)},
+        "topics": {"read": list(names)},
+    }
+    found = queries("p", {"id": "0", "state": "RUNNING", "worker": "w", "trace": ""}, report)
+    assert len(found) == MAX_ROWS
+    assert all(0 < len(row["reads"]) <= MAX_ROWS and len(max(row["reads"])) <= NAME for row in found)
 
 
 async def test_other_connectors_are_no_pipelines_and_not_all_tasks_are_asked() -> None:

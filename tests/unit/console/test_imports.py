@@ -1,17 +1,23 @@
 """Files of records are read piece by piece: every digit stays, and a line that is wrong is named."""
 
+import asyncio
 import json
 import re
-from typing import Any
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from penstock.client.producer import Producer
 from penstock.client.values import ConsumedRecord
-from penstock.console import verbatim
+from penstock.console import imports, verbatim
+from penstock.console.asked import Means
 from penstock.console.errors import ConsoleError
 from penstock.console.imports import MOST_COLUMNS, Read, read
 from penstock.console.matching import Found
 from penstock.console.serving.lines import line
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 
 def records(text: str, kind: str = "jsonl", shape: str = "records", **more: Any) -> list[Read]:
@@ -110,3 +116,64 @@ def test_parts_of_json_stay_as_they_are() -> None:
     for text in ("[1,]", "[1 2]", "[1]]"):
         with pytest.raises(ValueError, match=r".+"):
             list(verbatim.elements(text))
+
+
+@pytest.mark.parametrize("value", ["NaN", '{"n": [-Infinity]}'])
+def test_what_python_takes_for_json_is_none(value: str) -> None:
+    assert "line 1: " in refused(value, shape="values")
+    assert "is no JSON" in refused(f'{{"value": {value}}}')
+    assert "is no JSON" in refused(f"[{value}]", "json", "values")
+
+
+def test_a_number_may_have_any_length() -> None:
+    value = '{"n": ' + "9" * 10_000 + "}"
+    assert [one.value for one in records(value, shape="values")] == [value.encode()]
+    assert [one.value for one in records(f'{{"value": {value}}}')] == [value.encode()]
+
+
+def test_a_line_that_could_not_be_sent_is_refused_before_any_is() -> None:
+    for headers in ('[["\\ud800", "x"]]', '{"\\ud800": "x"}'):
+        assert "line 2: " in refused(f'{{"value": 1}}\n{{"value": 1, "headers": {headers}}}')
+    assert "line 2: " in refused('value,headers\n1,"{""\\ud800"":1}"', "csv")
+
+
+def test_names_of_columns_are_texts_and_an_error_tells_a_part_of_a_long_one() -> None:
+    wrong: tuple[Any, ...] = ([["a"]], [{}], [1], "ab", {"a": 1}, ["a", 1])
+    for columns in wrong:
+        assert "names of columns" in refused("a", "csv", "values", line="3", columns=columns)
+    assert len(refused(f'{{"{"x" * 10_000}": 1}}')) < 300
+
+
+async def test_other_pages_do_not_wait_while_a_piece_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+
+    def slowly(_: Any) -> tuple[list[Read], list[str]]:
+        assert goes_on.wait(30), "the loop is held"
+        return [], []
+
+    monkeypatch.setattr(imports, "read", slowly)
+    asyncio.get_running_loop().call_soon(goes_on.set)
+    assert (await imports.Importer(cast("Means", None)).preview({}))["records"] == 0
+
+
+async def test_behind_a_record_that_the_client_refuses_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    queued: list[bytes] = []
+
+    async def send(_: str, value: bytes, **__: Any) -> asyncio.Future[None]:
+        if value == b"large":
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+        queued.append(value)
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        outcome.set_result(None)
+        return outcome
+
+    async def flush() -> None:
+        pass
+
+    monkeypatch.setattr(imports, "SENT_TOGETHER", 2)
+    values = ((1, b"a"), (2, b"b"), (3, b"c"), (4, b"large"), (6, b"d"))
+    lines = [Read(line, None, value, []) for line, value in values]
+    failed = await imports.sent(cast("Producer", SimpleNamespace(send=send, flush=flush)), "t", lines)
+    assert queued == [b"a", b"b", b"c"]
+    assert [line for line, _ in failed] == [4, 6]
+    assert all("too large" in str(why) for _, why in failed)

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.client.settings import ClientSettings
 from penstock.console.errors import ConsoleError
+from penstock.console.looks import Looks
 from penstock.console.query import Query
 from penstock.console.serving import live
 from penstock.console.serving.live import MAX_ALIVE, MAX_STREAMS, Live, Stream
@@ -86,3 +87,28 @@ async def test_views_and_streams_are_limited(pages: Live) -> None:
         pages.open()
     pages.close(streams[0])
     pages.open()
+
+
+async def test_a_view_is_made_again_when_a_look_of_it_is_over_or_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched, made, now_s = WatchedCluster("127.0.0.1:1", ClientSettings()), 0, 0.0
+    watched.looks = Looks(lambda: now_s)
+
+    async def figure() -> int:
+        return 1
+
+    async def view(_: WatchedCluster, __: Query) -> dict[str, Any]:
+        nonlocal made
+        made += 1
+        return {"figure": await watched.looks.at("figure", figure, 50)}
+
+    pages = Live(watched, {"view": view})
+    await pages.ask("/api/view", "view", {})
+    await pages._look()
+    assert made == 1
+    now_s = 50
+    await pages._look()
+    await pages._look()
+    assert made == 2
+    monkeypatch.setattr(live, "REMADE_S", 0.0)
+    await pages._look()
+    assert made == 3

@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -156,3 +157,38 @@ async def test_what_takes_long_is_shown_as_it_was_while_it_is_looked_at_anew(mon
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert await looks.at("topics", slow.look) == "new"
+
+
+async def test_what_is_made_of_good_looks_stays_as_it_is() -> None:
+    now_s = 0.0
+    looks = Looks(lambda: now_s)
+
+    async def within() -> str:
+        return "within"
+
+    async def look() -> str:
+        return await looks.at("within", within)
+
+    async def fails() -> str:
+        raise OSError
+
+    with looks.noting() as used:
+        assert not looks.are_good(used), "of nothing it is not known"
+        await looks.at("a", look, 10)
+        await looks.soon("b", look, 5)
+    assert (set(used), looks.are_good(used)) == ({"a", "b"}, True)
+    now_s = 4
+    await looks.at("c", look, 10)
+    assert looks.are_good(used)
+    now_s = 5
+    assert not looks.are_good(used)
+    with looks.noting() as used:
+        await looks.at("a", look)
+        with suppress(OSError):
+            await looks.at("d", fails)
+    assert not looks.are_good(used)
+    with looks.noting() as used:
+        await looks.at("a", look)
+    assert looks.are_good(used)
+    looks.forget()
+    assert not looks.are_good(used)

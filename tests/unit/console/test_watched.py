@@ -8,6 +8,7 @@ import pytest
 from penstock.client.admin import BrokerDescription, ClusterDescription
 from penstock.client.errors import ConnectionFailedError, UnsupportedByBrokerError
 from penstock.client.settings import ClientSettings
+from penstock.console.looks import Looks
 from penstock.console.views.cluster import overview
 from penstock.console.watched import WatchedCluster
 from penstock.protocol.address import Address
@@ -61,3 +62,35 @@ async def test_who_is_silent_who_is_fenced_and_whose_lease_is_over(monkeypatch: 
         ("fenced", None),
     ]
     assert (found["controller"], found["groups"]) == (2, None)
+
+
+async def test_what_is_reckoned_of_all_topics_is_kept_until_there_are_others() -> None:
+    watched, reckoned = WatchedCluster("127.0.0.1:1", ClientSettings()), 0
+
+    def reckon() -> int:
+        nonlocal reckoned
+        reckoned += 1
+        return reckoned
+
+    topics: dict[str, Any] = {}
+    assert [watched.reckoned("a", topics, {1, 2}, reckon) for _ in range(3)] == [1, 1, 1]
+    assert watched.reckoned("a", topics, {1}, reckon) == 2
+    assert [watched.reckoned("a", {}, {1}, reckon) for _ in range(2)] == [3, 4], "as many are not the same"
+    assert watched.reckoned("b", topics, {1}, reckon) == 5
+
+
+async def test_figures_of_brokers_are_looked_at_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched, now_s, asked = WatchedCluster("127.0.0.1:1", ClientSettings()), 0.0, 0
+    watched.looks = Looks(lambda: now_s)
+
+    async def metrics() -> dict[int, Any]:
+        nonlocal asked
+        asked += 1
+        return {}
+
+    monkeypatch.setattr(watched, "_metrics", metrics)
+    for second in range(10):
+        now_s = float(second)
+        await watched.metrics()
+        await watched.waiting("t")
+    assert asked == 2

@@ -5,26 +5,38 @@ import { Table, say } from "./parts.js";
 import { oneLine } from "./records.js";
 
 const PIECE = 400_000;
+const LINES = 20_000;
 const MOST = 100_000_000;
 const kindOf = ({ name }) => (/\.csv$/i.test(name) ? "csv" : /\.json$/i.test(name) ? "json" : "jsonl");
 
-// In CSV a line break between quotes is none.
+const [QUOTE, COMMA, RETURN, BREAK, MARK] = [34, 44, 13, 10, 0xef];
+
+// Where the last whole line ends, and whether there are as many as go together. In CSV a line break between quotes is none, and a quote within a cell is a letter.
+function wholeLines(data, kind, isFirst) {
+  let [end, lines, quoted, closed, begins] = [0, 0, false, false, true];
+  for (let at = isFirst && data[0] === MARK ? 3 : 0; at < data.length && lines < LINES; at += 1) {
+    const it = data[at];
+    const closes = quoted && it === QUOTE;
+    const opens = !quoted && it === QUOTE && kind === "csv" && (begins || closed);
+    quoted = opens || (quoted && !closes);
+    closed = closes;
+    begins = !quoted && (it === COMMA || it === RETURN || it === BREAK);
+    if (it === BREAK && !quoted) [end, lines] = [at + 1, lines + 1];
+  }
+  return [end, lines === LINES];
+}
+
+// The mark of UTF-16 at the beginning is left to the server: elsewhere it is a character.
 async function* pieces(file, kind) {
   for (let at = 0; at < file.size; ) {
     const data = new Uint8Array(await file.slice(at, at + PIECE).arrayBuffer());
-    let end = data.length;
-    if (at + end < file.size) {
-      if (kind === "json") throw new Error(`An array of JSON has ${bytes(PIECE)} at most: write a line for each record.`);
-      let quoted = false;
-      end = 0;
-      data.forEach((it, place) => {
-        if (it === 34) quoted = kind === "csv" && !quoted;
-        else if (it === 10 && !quoted) end = place + 1;
-      });
-      if (!end) throw new Error(`A line has more than ${bytes(PIECE)}.`);
-    }
+    const isLast = at + data.length >= file.size;
+    if (kind === "json" && !isLast) throw new Error(`An array of JSON has ${bytes(PIECE)} at most: write a line for each record.`);
+    const [whole, isFull] = kind === "json" ? [0, false] : wholeLines(data, kind, at === 0);
+    const end = isLast && !isFull ? data.length : whole;
+    if (!end) throw new Error(`A line has more than ${bytes(PIECE)}.`);
     const part = data.subarray(0, end);
-    yield { text: new TextDecoder("utf-8", { fatal: true }).decode(part), lines: part.filter((it) => it === 10).length, at: (at += end) };
+    yield { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(part), lines: part.filter((it) => it === BREAK).length, at: (at += end) };
   }
 }
 
@@ -35,8 +47,11 @@ export const Import = ({ topic }) => {
   const [sent, setSent] = useState(null);
   const [problem, setProblem] = useState(null);
   const stops = useRef(false);
+  const turn = useRef(0);
   const send = async (dry) => {
     const kind = kindOf(file);
+    const mine = (turn.current += 1); // another file, or another shape, may be chosen while the answer is on its way
+    const isOld = () => dry && mine !== turn.current;
     let [line, records, columns] = [0, 0];
     stops.current = false;
     setProblem(null);
@@ -45,12 +60,14 @@ export const Import = ({ topic }) => {
       for await (const { text, lines, at } of pieces(file, kind)) {
         if (stops.current) break;
         const found = await post("/api/import", { topic, kind, shape, columns, line: String(line), text, dry });
+        if (isOld()) return;
         if (dry) return void setSeen(found);
         [line, records, columns] = [line + lines, records + found.records, found.columns];
         setSent({ records, at });
       }
       say(`${count(records)} records were sent to ${topic}`);
     } catch (error) {
+      if (isOld()) return;
       setProblem(error.message);
     }
     setSent((before) => before && { ...before, over: true });

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from penstock.console.errors import ConsoleError
+from penstock.console.looks import Used
 from penstock.console.query import Query
 from penstock.console.watched import REFUSALS, WatchedCluster
 from penstock.protocol.value import Value
@@ -24,6 +25,8 @@ ALIVE_S: Final = 40.0
 MAX_ALIVE: Final = 64
 MAX_STREAMS: Final = 64
 PAUSE_S: Final = 0.5
+REMADE_S: Final = 5.0
+"""So often a view is made again, and else where something that it shows is to be looked at anew."""
 VIEW_S: Final = 15.0
 """How long a view may take to make."""
 logger = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class Body(Value):
     tag: str
     is_known: bool
     """Whether the cluster answered."""
+    used: Used
 
 
 class Alive(Value):
@@ -47,6 +51,8 @@ class Alive(Value):
     query: dict[str, str]
     until_s: float
     tag: str
+    used: Used
+    made_s: float
 
 
 class Stream:
@@ -102,7 +108,8 @@ class Live:
         self._alive.pop(path, None)
         while len(self._alive) >= MAX_ALIVE:
             del self._alive[next(iter(self._alive))]
-        self._alive[path] = Alive(name, dict(query), time.monotonic() + ALIVE_S, body.tag)
+        now_s = time.monotonic()
+        self._alive[path] = Alive(name, dict(query), now_s + ALIVE_S, body.tag, body.used, now_s)
         return body
 
     def tell_all(self) -> None:
@@ -124,7 +131,11 @@ class Live:
     async def _look(self) -> None:
         now_s = time.monotonic()
         self._alive = {path: row for path, row in self._alive.items() if row.until_s >= now_s}
-        await asyncio.gather(*map(self._look_at, list(self._alive)))
+        looks = self._watched.looks
+        due = [
+            path for path, row in self._alive.items() if now_s - row.made_s >= REMADE_S or not looks.are_good(row.used)
+        ]
+        await asyncio.gather(*map(self._look_at, due))
 
     async def _look_at(self, path: str) -> None:
         before = self._alive[path]
@@ -132,16 +143,19 @@ class Live:
             body = await self._make(before.name, before.query)
         except ConsoleError:
             return
-        if body.tag != before.tag and path in self._alive:
-            self._alive[path] = self._alive[path].replace(tag=body.tag)
+        if path not in self._alive:
+            return
+        self._alive[path] = self._alive[path].replace(tag=body.tag, used=body.used, made_s=time.monotonic())
+        if body.tag != before.tag:
             for stream in self._streams:
                 stream.tell(path)
 
     async def _make(self, name: str, query: Query) -> Body:
         """What is refused or not answered elsewhere is said in the body. ConsoleError for a wrong question."""
         try:
-            async with asyncio.timeout(VIEW_S):
-                document, is_known = await self._views[name](self._watched, query), True
+            with self._watched.looks.noting() as used:
+                async with asyncio.timeout(VIEW_S):
+                    document, is_known = await self._views[name](self._watched, query), True
         except REFUSALS as error:
             document, is_known = {"error": str(error) or "the cluster has not answered in time"}, False
         except ConsoleError as error:
@@ -149,4 +163,4 @@ class Live:
                 raise
             document, is_known = {"error": str(error)}, False
         data = json.dumps(document, separators=(",", ":")).encode()
-        return Body(data, hashlib.blake2b(data, digest_size=12).hexdigest(), is_known)
+        return Body(data, hashlib.blake2b(data, digest_size=12).hexdigest(), is_known, used)

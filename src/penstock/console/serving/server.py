@@ -18,7 +18,7 @@ from penstock import __version__
 from penstock.console.asked import Means
 from penstock.console.changes import MOST_TOLD, Changes, tell
 from penstock.console.errors import ConsoleError, bad_request
-from penstock.console.imports import Importer
+from penstock.console.imports import Importer, told
 from penstock.console.records import Records
 from penstock.console.schemas import SchemaRegistry
 from penstock.console.serving.assets import INDEX, read_assets
@@ -298,14 +298,14 @@ class ConsoleServer:
         """A piece of a file; with `dry` its first records, and nothing is sent."""
         who, asked = self._changer(request), await _body(request)
         if asked.get("dry"):
-            return _json(self._importer.preview(asked))
+            return _json(await self._importer.preview(asked))
         outcome = "failed"
         try:
             async with asyncio.timeout(CHANGE_LIMIT_S):
                 done = await self._importer.send(asked)
             outcome = "done"
         finally:
-            tell(who, outcome, {"action": "import", **asked})
+            tell(who, outcome, told(asked))
         return _json(done)
 
     def _changer(self, request: web.Request) -> str:

@@ -1,5 +1,6 @@
 """The first page: nodes, the quorum, what is wrong, and how much goes in and out."""
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -18,14 +19,9 @@ async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
     known = await watched.brokers()
     metrics = await watched.metrics()
     topics = await watched.topics_soon()
-    rows = [row for topic in (topics or {}).values() for row in topic.partitions.values()]
     silent = {node for node, found in metrics.items() if found is None}
-    leads: dict[int, int] = {}
-    holds: dict[int, int] = {}
-    for row in rows:
-        leads[row.leader] = leads.get(row.leader, 0) + 1
-        for node in row.replicas:
-            holds[node] = holds.get(node, 0) + 1
+    in_service = {one.node_id for one in known.brokers if not one.is_fenced} - silent
+    leads, holds, wrong = watched.reckoned("overview", topics, in_service, lambda: _reckoned(topics, in_service))
     times = watched.counts.of("")[0]
     nodes = [one.node_id for one in known.brokers]
     return {
@@ -38,20 +34,29 @@ async def overview(watched: WatchedCluster, _: Query) -> dict[str, Any]:
                 "rack": one.rack,
                 "state": "fenced" if one.is_fenced else "silent" if one.node_id in silent else "in service",
                 "lease": _lease(metrics.get(one.node_id)),
-                "leads": None if topics is None else leads.get(one.node_id, 0),
-                "holds": None if topics is None else holds.get(one.node_id, 0),
+                "leads": None if topics is None else leads[one.node_id],
+                "holds": None if topics is None else holds[one.node_id],
             }
             for one in known.brokers
         ],
         "topics": None if topics is None else sum(not topic.is_internal for topic in topics.values()),
-        "partitions": None if topics is None else len(rows),
+        "partitions": None if topics is None else leads.total(),
         "groups": await _groups(watched),
-        "problems": problems(topics, {one.node_id for one in known.brokers if not one.is_fenced} - silent),
+        "problems": wrong,
         "rates": {
             "times": times[1:],
             **{what: watched.counts.rates_of(count_name(what, node) for node in nodes) for what in COUNTED},
         },
     }
+
+
+def _reckoned(
+    topics: Mapping[str, TopicMetadata] | None, in_service: set[int]
+) -> tuple[Counter[int], Counter[int], dict[str, Any]]:
+    """How many partitions each node leads and holds, and the problems."""
+    rows = [row for topic in (topics or {}).values() for row in topic.partitions.values()]
+    holds = Counter(node for row in rows for node in row.replicas)
+    return Counter(row.leader for row in rows), holds, problems(topics, in_service)
 
 
 def problems(topics: Mapping[str, TopicMetadata] | None, in_service: set[int]) -> dict[str, Any]:

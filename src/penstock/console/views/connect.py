@@ -12,7 +12,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from penstock.console.errors import ConsoleError
 from penstock.console.query import MAX_ROWS, Query, number, text
-from penstock.console.views.queries import TRACE, Row, Task, part_of, queries
+from penstock.console.views.queries import MOST_READ, TRACE, Row, Task, part_of, queries
 from penstock.console.watched import WatchedCluster
 
 LIMIT_S: Final = 5.0
@@ -51,12 +51,13 @@ class ConnectWorker:
         }
         found = await watched.looks.at("queries", lambda: self._queries(tasks))
         rows = [row for row in found if not topic or topic in (*row["reads"], row["writes"])]
+        window = rows[first : first + number(query, "limit", 100, MAX_ROWS)]
         return {
             "worker": self._shown,
             "pipelines": len(tasks),
             "from": first,
             "total": len(rows),
-            "queries": rows[first : first + number(query, "limit", 100, MAX_ROWS)],
+            "queries": [row | {"reads": row["reads"][:MOST_READ]} for row in window],
         }
 
     async def _connectors(self) -> dict[str, Any]:

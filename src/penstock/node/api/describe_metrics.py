@@ -18,13 +18,15 @@ from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import DESCRIBE_CLUSTER
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import Whole
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse, Metric
 
 DELAYED: Final = "delayed-records"
 MOST_DELAYED: Final = 1_000
 """Topics."""
+LOOKED_AT: Final = 500
+"""Settings of topics, and partitions, in a step."""
 
 
 @handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
@@ -33,19 +35,29 @@ def describe_metrics(
 ) -> Steps[DescribeMetricsResponse]:
     rows = yield from metric_steps(node.metrics)
     if isinstance(node, Broker):
-        rows += yield from _waiting(node)
+        rows += yield from waiting(node)
     return DescribeMetricsResponse(node_id=node.node_id, metrics=rows)
 
 
-def _waiting(broker: Broker) -> Steps[list[Metric]]:
+def waiting(broker: Broker) -> Steps[list[Metric]]:
     """Nothing of a topic of which nothing is led here."""
     rows: list[Metric] = []
+    pace = Pace(LOOKED_AT)
     for resource, settings in list(broker.image.configs.items()):
-        if settings.get(DELAY_ENABLE) == "true" and len(rows) < MOST_DELAYED:
+        if pace.is_due():
             yield None
-            known = [one.waiting for one in broker.partitions.of_topic(resource.name)]
-            if counts := [waiting[0] for waiting in known if waiting is not None]:
-                rows.append(Metric(group=DELAYED, name=f"topic-{resource.name}.waiting", value=str(sum(counts))))
+        if settings.get(DELAY_ENABLE) != "true":
+            continue
+        counts = []
+        for one in broker.partitions.of_topic(resource.name):
+            if pace.is_due():
+                yield None
+            if (now := one.waiting) is not None:
+                counts.append(now[0])
+        if counts:
+            rows.append(Metric(group=DELAYED, name=f"topic-{resource.name}.waiting", value=str(sum(counts))))
+        if len(rows) == MOST_DELAYED:
+            break
     return rows
 
 
