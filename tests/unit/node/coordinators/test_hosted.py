@@ -86,13 +86,15 @@ async def test_others_have_their_turn_where_every_record_is_applied(tmp_path: Pa
     assert max(after - before for before, after in pairwise(seen)) < 300
 
 
-async def test_others_have_their_turn_where_very_much_is_in_open_transactions(tmp_path: Path) -> None:
+async def test_others_have_their_turn_where_very_much_is_in_open_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And where the partition is another's meanwhile, no more of it is read."""
     partition = await led(tmp_path)
     for sequence in range(500):
         append(partition, written(8, sequence, b"%d" % sequence, b"1"))
     machine, told = Tally(), list[bytes]()
-    machine.read_pending = lambda _, key, value, is_overtaken: told.append(key)  # type: ignore[method-assign]
+    monkeypatch.setattr(machine, "read_pending", lambda _, key, value, is_overtaken: told.append(key))
     hosted = Hosted(partition, machine, lambda: 0, Compression.NONE, no_errands(ClusterImage()))
     reading = hosted.read()
     while not told:
@@ -111,8 +113,8 @@ async def test_who_leads_no_more_puts_nothing_in_order(tmp_path: Path, monkeypat
         for key in (b"a", b"b", b"c", b"d"):
             write(partition, (key, value), compression=Compression.NONE)
     append(partition, written(8, 0, b"a", b"4"))
-    entered, enter = list[object](), LastValues._enter
-    monkeypatch.setattr(LastValues, "_enter", lambda self, form: (entered.append(form), enter(self, form)))
+    entered = list[object]()
+    monkeypatch.setattr(LastValues, "_enter", lambda _, form: entered.append(form))
     hosted = Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))
     reading = hosted.read()
     reading.send(None)
