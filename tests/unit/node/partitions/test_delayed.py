@@ -140,21 +140,6 @@ def test_how_much_waits_is_known_also_while_a_slot_with_very_many_is_opened(
     assert all(it is not None and it[0] == 60 for it in told)
 
 
-@pytest.mark.parametrize("how", [ControlType.ABORT, ControlType.COMMIT])
-def test_the_log_is_needed_from_where_a_transaction_holds_until_nothing_of_it_waits(one: One, how: ControlType) -> None:
-    held = one.send_in_transaction(b"later", b"too", headers=in_days(2))
-    one.run()
-    assert one.host.partition is not None
-    delivery = one.host.partition.delivery
-    assert delivery is not None
-    assert delivery.needed_from <= held
-    one.end(how)
-    one.run()
-    assert (delivery.needed_from <= held) == (how is ControlType.COMMIT)
-    one.run(2 * DAY_MS)
-    assert delivery.needed_from == one.host.log.log_end_offset
-
-
 def test_a_record_that_waits_longer_than_retention_comes_and_stays(one: One) -> None:
     """Its segment goes, and it does not fall to retention when it comes with its old timestamp."""
     waits = one.send(b"later", headers=in_days(40))
