@@ -80,7 +80,7 @@ def cut(data: bytes, span: Span, waited_at: int) -> Due:
         else:
             count, headers_at = count >> 1, count_at + 1
         id_ = NO_ID if data.find(_ID_NAME, headers_at, end) < 0 else _id_in(data, headers_at, end, count)
-    except IndexError as error:
+    except (IndexError, UnicodeDecodeError) as error:
         raise DecodeError(f"a record at byte {begin} of its batch: {error}") from error
     if headers_at > end:
         raise DecodeError(f"a record ends at byte {end} of its batch, and its headers begin at {headers_at}")

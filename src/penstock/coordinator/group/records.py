@@ -33,6 +33,8 @@ _PARTITION: Final = struct.Struct(">i")
 _COMMON_VALUE: Final = struct.Struct(">hqihq")
 """A value of version 3 without metadata: version, offset, epoch, length of the metadata, time."""
 _COMMON_VERSION: Final = 3
+_USUAL_NAMES: Final = 512
+"""Bytes of two names, with their lengths: longer ones are not remembered, as each may have 32 kB."""
 
 
 class OffsetCommitKey(Message, versions="0-1"):
@@ -306,9 +308,12 @@ DECODERS: Final[dict[int, Callable[[int, bytes, bytes | None], OffsetRecord | Gr
 """By the version of the key, which says what the record is about."""
 
 
-@lru_cache(maxsize=1000)  # a client commits for several partitions, and a member has several records
 def two_names(data: bytes) -> tuple[str, str] | None:
     """Two names with their lengths before them, as keys have them behind the version; None if it is anything else."""
+    return _kept_names(data) if len(data) <= _USUAL_NAMES else _two_names(data)
+
+
+def _two_names(data: bytes) -> tuple[str, str] | None:
     if len(data) < _LENGTH.size:
         return None
     second_at = 2 * _LENGTH.size + _LENGTH.unpack_from(data)[0]
@@ -320,6 +325,10 @@ def two_names(data: bytes) -> tuple[str, str] | None:
         return str(data[_LENGTH.size : second_at - _LENGTH.size], "utf-8"), str(data[second_at:], "utf-8")
     except UnicodeDecodeError:
         return None
+
+
+_kept_names: Final = lru_cache(maxsize=1000)(_two_names)
+"""A client commits for several partitions, and a member has several records."""
 
 
 def _decode_offset_value(buffer: bytes) -> CommittedOffset:

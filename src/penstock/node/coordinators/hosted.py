@@ -22,7 +22,7 @@ from penstock.coordinator.effects import Append, Cut, Effect, Errand, Note, Repl
 from penstock.coordinator.machine import PartitionMachine, Reading
 from penstock.log.validation import AppendOrigin, AppendResult
 from penstock.node.coordinators.errands import Errands
-from penstock.node.coordinators.last_values import LastValues
+from penstock.node.coordinators.last_values import AT_ONCE, LastValues
 from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
@@ -138,12 +138,13 @@ class Hosted(Generic[MachineT]):
                 self._take_in(key, value)
             await asyncio.sleep(0)
             if self.is_over:
-                break
-        for producer_id, key, value, is_overtaken in latest.pending():
-            try:
-                self.machine.read_pending(producer_id, key, value, is_overtaken=is_overtaken)
-            except DecodeError as error:
-                self._left_out(key, error)
+                return
+        for number, pending in enumerate(latest.pending(), 1):
+            self._take_in_pending(*pending)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+                if self.is_over:
+                    return
 
     async def take_over(self) -> None:
         """Wait until all that was read is committed; the machine is at work, and requests may come, from then on."""
@@ -183,6 +184,12 @@ class Hosted(Generic[MachineT]):
     def _take_in(self, key: bytes, value: bytes | None, offset: int = -1) -> None:
         try:
             self.machine.read(key, value, offset)
+        except DecodeError as error:
+            self._left_out(key, error)
+
+    def _take_in_pending(self, producer_id: int, key: bytes, value: bytes, is_overtaken: bool) -> None:
+        try:
+            self.machine.read_pending(producer_id, key, value, is_overtaken=is_overtaken)
         except DecodeError as error:
             self._left_out(key, error)
 

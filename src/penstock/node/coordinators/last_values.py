@@ -7,6 +7,7 @@ looked at once, when all is read.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
@@ -16,7 +17,7 @@ from penstock.protocol.records import keys_and_values, unpack_records
 from penstock.protocol.varint import encode_varint
 
 MOST_FIELDS: Final = 1_000_000
-"""Records that all forms that are kept may have together."""
+"""Records that all forms that are kept may have together; one that was seen once counts as one."""
 KEY_AT: Final = 5
 """In the first record of a batch, if all numbers before it take one byte; its own length may take more."""
 AT_ONCE: Final = 200
@@ -50,9 +51,10 @@ class LastValues:
         self._number = 0
         self._latest: dict[bytes, tuple[int, bytes | None]] = {}
         """When a key was written last, and its value."""
-        self._forms: dict[_Name, _Form | None] = {}
-        """None for a form that was seen once."""
+        self._forms = OrderedDict[_Name, _Form | None]()
+        """The oldest first. None for a form that was seen once."""
         self._fields = 0
+        """What these have together."""
         self._pending: list[tuple[int, int, bytes, bytes]] = []
         """Values of open transactions: when they were written, by which producer, for which key."""
 
@@ -63,9 +65,9 @@ class LastValues:
                 self._pending.append((self._number, header.producer_id, key, value))
 
     def pending(self) -> Iterator[tuple[int, bytes, bytes, bool]]:
-        """By which producer, the key, the value, and whether the key has a value that was written later."""
-        for _ in self._settling():
-            pass
+        """By which producer, the key, the value, and whether the key has a value that was written later: to be asked
+        when all is given that is `in_order`.
+        """
         for number, producer_id, key, value in self._pending:
             latest = self._latest.get(key)
             yield producer_id, key, value, latest is not None and latest[0] >= number
@@ -92,21 +94,21 @@ class LastValues:
         for at, (key, value) in enumerate(found, number):
             if key is not None:
                 self._latest[key] = at, value
-        if name in self._forms:
-            self._keep_form(name, records, found)
-        else:
-            self._forms[name] = None
+        self._keep(name, _form_of(records, found) if name in self._forms else None)
 
-    def _keep_form(self, name: _Name, records: bytes, found: _Pairs) -> None:
-        pairs = [(key, value) for key, value in found if key is not None and value is not None]
-        form = _form_of(records, pairs) if len(pairs) == len(found) else None
-        if form is not None:
-            self._fields += len(pairs)
-            if self._fields > MOST_FIELDS:
-                for _ in self._settling():
-                    pass
-            self._enter(self._forms.get(name))
-            self._forms[name] = form
+    def _keep(self, name: _Name, form: _Form | None) -> None:
+        """In place of the oldest ones, if there are too many."""
+        self._forget(name)
+        self._forms[name] = form
+        self._fields += _size_of(form)
+        while self._fields > MOST_FIELDS:
+            self._forget(next(iter(self._forms)))
+
+    def _forget(self, name: _Name) -> None:
+        if name in self._forms:
+            form = self._forms.pop(name)
+            self._fields -= _size_of(form)
+            self._enter(form)
 
     def _settling(self) -> Iterator[None]:
         """Forget the forms, and enter what came in them, in steps."""
@@ -114,7 +116,7 @@ class LastValues:
         while self._forms:
             _, form = self._forms.popitem()
             self._enter(form)
-            entered += 1 if form is None else len(form.keys)
+            entered += _size_of(form)
             if entered >= SORTED_AT_ONCE:
                 entered = 0
                 yield
@@ -140,8 +142,15 @@ class LastValues:
         yield from _in_order(written, len(self._latest), range(self._number))
 
 
-def _form_of(records: bytes, pairs: list[tuple[bytes, bytes]]) -> _Form | None:
-    """None if the keys and values do not lie where they should."""
+def _size_of(form: _Form | None) -> int:
+    return 1 if form is None else len(form.keys)
+
+
+def _form_of(records: bytes, found: _Pairs) -> _Form | None:
+    """None if there are not all keys and values, or they do not lie where they should."""
+    pairs = [(key, value) for key, value in found if key is not None and value is not None]
+    if len(pairs) < len(found):
+        return None
     frame, values, at = [], [], 0
     for key, value in pairs:
         value_at = records.index(key, at) + len(key) + len(encode_varint(len(value)))

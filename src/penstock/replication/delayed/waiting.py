@@ -160,8 +160,8 @@ class Waiting:
         """
         self.near = Near()
         self.is_opened = False
-        """Whether all was near that was due when `due` was asked last. Before that, what waits may be in a slot which
-        began three days before it is due.
+        """Whether all that was due has been near once. Before that, what waits may be in a slot which began three days
+        before it is due; after that, a slot is opened when it begins.
         """
         self._gone = set[int]()
         """Where entries in slots have waited that wait no longer."""
@@ -249,8 +249,10 @@ class Waiting:
 
     def due(self, now_ms: int, most: int) -> list[Entry]:
         """The first ones, which go on waiting until they are `moved`; none, too, while there is more to open."""
-        self.is_opened = self._open(now_ms)
-        return self.near.take(now_ms, most) if self.is_opened else []
+        if not self._open(now_ms):
+            return []
+        self.is_opened = True
+        return self.near.take(now_ms, most)
 
     @property
     def next_due_ms(self) -> int | None:

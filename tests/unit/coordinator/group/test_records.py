@@ -76,6 +76,15 @@ def test_what_nearly_all_offsets_look_like_is_read_as_any_other(monkeypatch: pyt
     assert quickly == [outcome(*case) for case in cases]
 
 
+def test_names_are_remembered_if_they_are_not_long() -> None:
+    """A thousand of the longest would have a hundred megabytes."""
+    for name, is_kept in (("t" * 200, True), ("t" * 30_000, False)):
+        record = OffsetRecord("orders", name, 5, CommittedOffset(42, 7, "", 1000))
+        records._kept_names.cache_clear()
+        assert [decode_record(*record.encode()) for _ in range(2)] == [record] * 2
+        assert records._kept_names.cache_info().hits == is_kept
+
+
 def test_old_versions_of_offsets_are_read() -> None:
     zero = b"\x00\x00" + struct.pack(">q", 42) + b"\x00\x00" + struct.pack(">q", 1000)
     assert decode_record(OFFSET_KEY_V0, zero) == offset(CommittedOffset(42, -1, "", 1000))

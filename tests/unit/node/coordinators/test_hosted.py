@@ -14,7 +14,9 @@ from penstock.coordinator.effects import Append, Calculation, Cut, Errand, Reply
 from penstock.coordinator.timers import Timer
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import ClusterImage, PartitionImage
+from penstock.node.coordinators import last_values
 from penstock.node.coordinators.hosted import ANSWERS_AT_ONCE, WRITES_AT_ONCE, Hosted, Parked
+from penstock.node.coordinators.last_values import AT_ONCE, LastValues
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -82,6 +84,47 @@ async def test_others_have_their_turn_where_every_record_is_applied(tmp_path: Pa
         seen.append(len(machine.taken_in))
     reading.close()
     assert max(after - before for before, after in pairwise(seen)) < 300
+
+
+async def test_others_have_their_turn_where_very_much_is_in_open_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where the partition is another's meanwhile, no more of it is read."""
+    partition = await led(tmp_path)
+    for sequence in range(500):
+        append(partition, written(8, sequence, b"%d" % sequence, b"1"))
+    machine, told = Tally(), list[bytes]()
+    monkeypatch.setattr(machine, "read_pending", lambda _, key, value, is_overtaken: told.append(key))
+    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    reading = hosted.read()
+    while not told:
+        reading.send(None)
+    assert len(told) == AT_ONCE
+    hosted.resign()
+    with pytest.raises(StopIteration):
+        reading.send(None)
+    assert len(told) == AT_ONCE
+
+
+async def test_who_leads_no_more_puts_nothing_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(last_values, "SORTED_AT_ONCE", 2)
+    partition = await led(tmp_path)
+    for value in (b"1", b"2", b"3"):
+        for key in (b"a", b"b", b"c", b"d"):
+            write(partition, (key, value), compression=Compression.NONE)
+    append(partition, written(8, 0, b"a", b"4"))
+    entered = list[object]()
+    monkeypatch.setattr(LastValues, "_enter", lambda _, form: entered.append(form))
+    hosted = Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    reading = hosted.read()
+    reading.send(None)
+    entered.clear()
+    while not entered:
+        reading.send(None)
+    hosted.resign()
+    with pytest.raises(StopIteration):
+        reading.send(None)
+    assert len(entered) == 2
 
 
 async def test_a_machine_is_given_what_transactions_have_committed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The last value of each key, whatever form its batches have."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,31 @@ def test_a_form_that_comes_again_is_not_taken_apart_record_by_record(monkeypatch
     monkeypatch.setattr(last_values, "keys_and_values", None)
     take(latest, [(b"k", b"3"), (b"l", b"3")])
     assert in_order(latest) == [(b"k", b"3"), (b"l", b"3")]
+
+
+def test_of_too_many_forms_the_oldest_are_forgotten_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To enter what came in all of them took half a second at once."""
+    monkeypatch.setattr(last_values, "MOST_FIELDS", 100)
+    entered = list[int]()
+    enter = LastValues._enter
+
+    def counted(self: LastValues, form: Any) -> None:
+        entered.append(0 if form is None else len(form.keys))
+        enter(self, form)
+
+    monkeypatch.setattr(LastValues, "_enter", counted)
+    latest = LastValues()
+    for number in range(100):
+        for value in (b"1", b"2", b"3"):
+            entered.clear()
+            take(latest, [(b"%03d-%d" % (number, one), value) for one in range(10)])
+            assert sum(entered) <= 10
+            assert latest._fields <= 100
+    assert len(latest._forms) == 10
+    for number in range(1_000):
+        take(latest, [(b"once-%d" % number, b"1")])
+    assert len(latest._forms) == 100
+    assert [value for _, value in in_order(latest)] == [b"3"] * 1_000 + [b"1"] * 1_000
 
 
 def test_large_records_have_forms_by_their_first_keys_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from penstock.protocol.batch import DELAYED
 from penstock.protocol.compression import Compression
 from penstock.protocol.control.records import ControlType
 from penstock.protocol.records import Record, encode_batch, iterate_records
-from penstock.replication.delayed import machine
+from penstock.replication.delayed import machine, waiting
 from penstock.replication.delayed.machine import MOST_MOVED
 
 NOW_MS = 1_700_000_000_000
@@ -122,6 +122,22 @@ def test_nothing_is_told_of_what_waits_before_the_log_is_read(one: One, monkeypa
     assert told[:3] == [None] * 3
     assert one.waiting()[0] == 3
     assert all(it is None or it[1] > NOW_MS for it in told)
+
+
+def test_how_much_waits_is_known_also_while_a_slot_with_very_many_is_opened(
+    one: One, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a topic has less for as long as one of its partitions opens a slot."""
+    monkeypatch.setattr(waiting, "MOST_OPENED", 10)
+    one.send(*[b"later"] * 60, headers=in_days(2))
+    one.run()
+    assert one.host.partition is not None
+    one.time_ms += 2 * DAY_MS - 1
+    told = list[tuple[int, int] | None]()
+    while one.host.ring():
+        told.append(one.host.partition.waiting)
+    assert len(told) > 60 // 10
+    assert all(it is not None and it[0] == 60 for it in told)
 
 
 def test_a_record_that_waits_longer_than_retention_comes_and_stays(one: One) -> None:

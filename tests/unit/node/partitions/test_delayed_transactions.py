@@ -94,3 +94,18 @@ def test_the_end_of_a_large_transaction_is_taken_in_steps(
     one.end(how)
     assert one.run() >= (120 + 40) // 10 if how is ControlType.COMMIT else 40 // 10
     assert one.values() == (values if how is ControlType.COMMIT else [])
+
+
+@pytest.mark.parametrize("how", [ControlType.ABORT, ControlType.COMMIT])
+def test_the_log_is_needed_from_where_a_transaction_holds_until_nothing_of_it_waits(one: One, how: ControlType) -> None:
+    held = one.send_in_transaction(b"later", b"too", headers=in_days(2))
+    one.run()
+    assert one.host.partition is not None
+    delivery = one.host.partition.delivery
+    assert delivery is not None
+    assert delivery.needed_from <= held
+    one.end(how)
+    one.run()
+    assert (delivery.needed_from <= held) == (how is ControlType.COMMIT)
+    one.run(2 * DAY_MS)
+    assert delivery.needed_from == one.host.log.log_end_offset
