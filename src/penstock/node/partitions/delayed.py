@@ -306,8 +306,8 @@ class Delivery:
     def _delete(self) -> None:
         begin = min(self._deletes_before, self._partition.high_watermark, self.needed_from)
         if begin > max(self._begins_at, self._partition.log.log_start_offset):
-            self._begins_at = begin
             self._partition.begin_at(begin)
+            self._begins_at = begin
             self._partition.on_log_start_moved()
             call(self._leader.deletions.take_all())
 
