@@ -13,7 +13,7 @@ SEED   ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-work test check format bench slices delays queues versus drills kafka spark-versions mutants planted site sites dist container docs kcat browser clean
+.PHONY: help install demo demo-work test check types tidy rules modules format bench slices delays queues versus drills kafka spark-versions mutants planted site sites dist container docs kcat browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,15 +34,26 @@ demo: $(STAMP) ## run the main job: real flights through a broker and a Spark pi
 demo-work: $(STAMP) ## three workers run file, pipeline and SQLite; one is killed in the middle; checked against pandas
 	@$(BIN)/python -m examples.flights.at_work
 
-test: check kcat browser ## all checks, then all tests
+test: $(STAMP) ## all checks, then all tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync types tidy rules modules kcat browser
 	$(BIN)/python -m pytest -n 4 --dist loadscope --ignore tests/architecture
 
 check: $(STAMP) ## format, lint, types, layers and tidy limits: seconds
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync types tidy rules
+
+types: # the first to begin: in a clean clone it takes longest
+	$(BIN)/mypy
+
+tidy:
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	$(BIN)/mypy
+
+rules:
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q --no-header --durations=0 tests/architecture
+
+modules: # compiled once, before each of the processes that run tests would do it; those tell what cannot be imported
+	@$(BIN)/python -m pytest --collect-only -qq --ignore tests/architecture >/dev/null || true
 
 format: $(STAMP) ## let ruff put the code in order
 	$(BIN)/ruff format --quiet .
@@ -106,7 +117,7 @@ docs: $(STAMP) ## generate the pages that are derived from the code
 kcat: # a client in C that some wire tests use; without it they are skipped and say so
 	@command -v kcat >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq kcat; } >/dev/null 2>&1; } || true
 
-browser: $(STAMP) # a Chromium without a screen, in which the console is tested; without npm those tests are skipped and say so
+browser: # a Chromium without a screen, in which the console is tested; without npm those tests are skipped and say so
 	@$(BIN)/python -m tools.browser $(BROWSER)
 
 clean: ## remove what make made

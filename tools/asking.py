@@ -33,6 +33,10 @@ NEVER_RUN = "no test runs it"
 SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT)
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+TABLES = tuple(ROOT / "tests" / name for name in ("docs/test_derived_pages.py", "golden/test_settings.py"))
+"""Tests that compare tables, which were made when modules were imported: no line tells that they read one."""
+
 ANEW = "anew"
 DAY_S = 24 * 3600
 MOST_BREAKING = 200
@@ -172,7 +176,7 @@ class Asker:
 
     def _chosen(self, number: int, tests: Sequence[Asked]) -> list[Asked]:
         """Those near are asked about what runs on import, as any of them may be the one that imports it: those of the
-        package, or of the closest one above it that has some.
+        package, or of the closest one above it that has some; and those that compare tables.
         """
         bug = self.bugs[number]
         folder = ROOT / "tests" / "unit" / bug.path.relative_to(SOURCE).parent
@@ -182,6 +186,8 @@ class Asker:
         could = [test for test in whole if number in test.ran]
         if _is_in_no_function(bug) if could else number in self._at_import:
             could += [test for test in whole if near in test.item.path.parents and number not in test.ran]
+        if number in self._at_import:
+            could += [test for test in whole if test.item.path in TABLES and test not in could]
         could.sort(key=lambda test: (near not in test.item.path.parents, test.took_s))
         before_s = accumulate((test.took_s for test in could), initial=0.0)
         return [test for test, began_s in zip(could, before_s, strict=False) if began_s < ASKED_CPU_S]

@@ -25,8 +25,10 @@ from tools.changed import changed_lines, page
 from tools.children import NOTICED, SURVIVES
 from tools.planter import ROOT, SOURCE, Mutant, mutants_of
 
-ROOMS = (("unit",), ("golden", "property"), ("simulation",), ("wire",))
-"""Folders of tests in which a bug is looked for, one room after the other. In processes of clusters it would not be."""
+ROOMS = (("unit",), ("golden", "property", "docs/test_derived_pages.py"), ("simulation",), ("wire",))
+"""Folders and files of tests in which a bug is looked for, one room after the other. In processes of clusters it would
+not be.
+"""
 
 KEEPS_DATA = ("coordinator", "controller", "leadership", "log", "raft", "replicated", "replication", "sharing", "tls")
 KEEPS_DATA_IN_NODE = ("controlling", "coordinators", "links", "partitions", "quorum", "sharing", "storage_groups")

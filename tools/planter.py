@@ -37,7 +37,17 @@ SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 TIMES = ("_ms", "_s", "_ns")
 LIMITS = ("MAX_", "MOST_", "LARGE_", "LARGEST_", "LEAST_", "LONGEST_")
 SMALLEST_LIMIT = 10
-BESIDE_SPARK = tuple(SOURCE / "pipeline" / name for name in ("running", "session.py", "warm_workers.py"))
+_OF_THE_DATA_SOURCE = (
+    *("batch_reader", "entry", "exactly_once", "foreach_batch", "limited_reader", "small_batches", "stream_reader"),
+    *("warm_planners", "writer", "written_columns"),
+)
+BESIDE_SPARK = tuple(
+    SOURCE / "pipeline" / name
+    for name in (
+        *("running", "session.py", "jvm.py", "warm_workers.py", "ask_planners.py", "values/functions.py"),
+        *(f"datasource/{name}.py" for name in _OF_THE_DATA_SOURCE),
+    )
+)
 """`tests/spark` proves it, with a JVM in which no forked child can run."""
 SILENT_CALLS = {"debug", "info", "warning", "error", "exception"}
 

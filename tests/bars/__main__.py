@@ -6,6 +6,7 @@ A bar that is not met has an exclamation mark. It takes some minutes, most of th
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import statistics
@@ -14,14 +15,11 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import psutil
 from bench.process import free_ports, penstock_command, running_node
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from playwright.sync_api import expect
@@ -29,43 +27,71 @@ from tests.cluster.console_shown import console
 from tests.cluster.real_browser import chromium, why_none
 from tests.slices.together import round_trips_ms
 
+from penstock.client.admin import Admin
+from penstock.client.producer import Producer
+from penstock.client.settings import ProducerSettings
+from penstock.client.values import OffsetAndMetadata, TopicPartition
+
 TOPICS, PARTITIONS, GROUPS = 10_000, 10, 2_000
 AT_ONCE: Final = 500
 WAIT_S: Final = 600
 SCRAPES: Final = 5
 BESIDE_S: Final = 20
 MB: Final = 1_000_000
-QUIET: Final = {"enable.metrics.push": False}
+SAID_S: Final = 5.0
+"""How often it says how far it is."""
 
 
 def say(what: str, found: float, unit: str, bar: float) -> None:
     print(f"{'  ' if found <= bar else '! '}{what}: {found:.3g} {unit} (at most {bar:g})", flush=True)
 
 
-def fill(bootstrap: str, topics: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+class Steps:
+    """Says how far it is and how long the last step took."""
+
+    def __init__(self) -> None:
+        self._began_s = self._last_s = time.perf_counter()
+
+    def say(self, what: str, at_least_s: float = 0) -> None:
+        now_s = time.perf_counter()
+        if now_s - self._last_s >= at_least_s:
+            print(f"  … {what} after {now_s - self._began_s:.0f} s (+{now_s - self._last_s:.1f})", flush=True)
+            self._last_s = now_s
+
+
+async def fill(bootstrap: str, topics: int) -> None:
+    """By our own client, which asks for metadata of what it needs; librdkafka asks for all of it again and again."""
     names = [f"topic-{number:05d}" for number in range(topics)]
-    for first in range(0, topics, AT_ONCE):
-        new = [NewTopic(name, PARTITIONS, 1) for name in names[first : first + AT_ONCE]]
+    parts = [names[first : first + AT_ONCE] for first in range(0, topics, AT_ONCE)]
+    steps = Steps()
+    await asyncio.to_thread(create, bootstrap, parts, steps)
+    async with Producer(bootstrap, ProducerSettings(linger_ms=100)) as producer:
+        for part in parts:
+            await producer.cluster.refresh(part)
+            for name in part:
+                for index in range(PARTITIONS):
+                    await producer.send(name, b"a record", partition=index)
+            await producer.flush()
+            steps.say(f"records up to {part[-1]}", at_least_s=SAID_S)
+    steps.say("a record in each partition")
+    async with Admin(bootstrap) as admin:
+        for first in range(0, GROUPS, AT_ONCE):
+            numbers = range(first, min(first + AT_ONCE, GROUPS))
+            for number in numbers:
+                offsets = {
+                    TopicPartition(names[number % topics], index): OffsetAndMetadata(0) for index in range(PARTITIONS)
+                }
+                await admin.groups.set_offsets(f"group-{number:04d}", offsets)
+            steps.say(f"{numbers[-1] + 1:,} of {GROUPS:,} groups")
+
+
+def create(bootstrap: str, parts: Sequence[Sequence[str]], steps: Steps) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for number, part in enumerate([*parts, ["quiet"]], 1):
+        new = [NewTopic(name, 1 if name == "quiet" else PARTITIONS, 1) for name in part]
         for future in admin.create_topics(new, operation_timeout=WAIT_S, request_timeout=WAIT_S).values():
             future.result(WAIT_S)
-    for future in admin.create_topics([NewTopic("quiet", 1, 1)]).values():
-        future.result(WAIT_S)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 0, **QUIET})
-    for name in names:
-        for index in range(PARTITIONS):
-            producer.produce(name, b"a record", partition=index)
-        producer.poll(0)
-    assert producer.flush(WAIT_S) == 0
-
-    def commit(number: int) -> None:
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"group-{number:04d}", **QUIET})
-        offsets = [TopicPartition(names[number % topics], index, 0) for index in range(PARTITIONS)]
-        consumer.commit(offsets=offsets, asynchronous=False)
-        consumer.close()
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(commit, range(GROUPS)))
+        steps.say(f"{number} of {len(parts) + 1} requests for topics", at_least_s=SAID_S)
 
 
 def scraped(port: int) -> tuple[float, bytes]:
@@ -155,7 +181,8 @@ def main(topics: int) -> None:
         return penstock_command(directory, port, both | dict(settings))
 
     with running_node({"offsets.topic.num.partitions": "10"}, command) as node:
-        print(f"  {topics * PARTITIONS:,} partitions in {in_seconds(partial(fill, node.address, topics)):.0f} s")
+        took_s = in_seconds(lambda: asyncio.run(fill(node.address, topics)))
+        print(f"  {topics * PARTITIONS:,} partitions in {took_s:.0f} s")
         print(f"  the node has {node.resident_mb:.0f} MB", flush=True)
         of_metrics(node.address, metrics_port)
         if (reason := why_none()) is None:

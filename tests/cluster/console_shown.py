@@ -17,6 +17,7 @@ from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.pipeline.jobs.report import JobReport
 from penstock.testing import Cluster
 
 ORDER = {
@@ -24,6 +25,25 @@ ORDER = {
     "name": "Order",
     "fields": [{"name": "n", "type": "long"}, {"name": "<b>", "type": "string"}],
 }
+ADDRESSES = (
+    ("", "Overview"),
+    ("topics", "Topics"),
+    ("group?name=reports", "reports"),
+    ("topic?name=clicks", "clicks"),
+    ("topic?name=clicks&tab=records", "clicks"),
+    ("groups", "Groups"),
+    ("moves", "Replicas"),
+    ("security", "Security"),
+    ("broker?id=1", "Broker 1"),
+    ("topic?name=clicks&tab=consumers", "clicks"),
+    ("topic?name=clicks&tab=configs", "clicks"),
+    ("topic?name=clicks&tab=import", "clicks"),
+    ("pipelines", "Pipelines"),
+    ("connect", "Connect"),
+    ("schemas", "Schemas"),
+    ("schema?name=orders-value", "orders-value"),
+)
+"""Each page with its heading: `tests/unit/console/test_pages.py` says which one is missing."""
 HOSTILE = '<img src=x onerror="document.title=1">\u202e\u3164gnp.exe\x07'
 SHOWN = '<img src=x onerror="document.title=1">\\u{202e}\\u{3164}gnp.exe\\u{7}'
 
@@ -49,6 +69,7 @@ async def fill(cluster: Cluster) -> None:
             headers=[("long" * 60, b"a value"), (HOSTILE, b"<b>")],
         )
         await admin.topics.create(NewTopic(name="orders", partitions=1))
+        await admin.topics.create(NewTopic(name="imported", partitions=3))
         await admin.groups.set_offsets("reports", {TopicPartition("clicks", 0): OffsetAndMetadata(3)})
         await admin.groups.set_offsets(HOSTILE, {TopicPartition("hostile", 0): OffsetAndMetadata(0)})
         async with Consumer(cluster.bootstrap_servers, ConsumerSettings(group_id="readers")) as consumer:
@@ -61,6 +82,16 @@ async def begin_a_move(cluster: Cluster) -> None:
     async with Admin(cluster.bootstrap_servers) as admin:
         (outcome,) = (await admin.partitions.reassign({TopicPartition("moving", 0): [1, 3]})).values()
     assert not outcome.error
+
+
+def report(_: str) -> dict[str, Any]:
+    """What a task of a pipeline says: one query has had a batch, one has failed."""
+    said = JobReport(("late", "plain"), restarts=2, topics={"read": ["clicks"], "writes": {"plain": "orders"}})
+    said.event({"event": "running"})
+    figures = {"input_rows": 40, "output_rows": 30, "rows_per_second": 28.5, "lag": 7, "lags": {"clicks-0": 7}}
+    said.event({"event": "batch", "query": "p: late", "duration_ms": 250, "began_ms": 1_750_000_000_000, **figures})
+    said.event({"event": "failing", "query": "p: plain", "error": HOSTILE})
+    return {"report": said.as_json(1)}
 
 
 @contextmanager

@@ -18,6 +18,8 @@ CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
 SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
     .filter(({impact}) => impact === "serious" || impact === "critical")
     .map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html.slice(0, 200))])))"""
+USABLE = """[...document.querySelectorAll("main :is(a[href], button, input, select, textarea, [tabindex='0'])")]
+    .filter((it) => !it.disabled && it.checkVisibility())"""
 
 
 def why_none() -> str | None:
@@ -64,6 +66,27 @@ def faults_of(
     tools.detach()
     page.emulate_media(color_scheme="light")
     sized(WIDE)
+    return found
+
+
+def unreached_of(page: Page, url: str, addresses: tuple[tuple[str, str], ...]) -> dict[str, int]:
+    """How much of what can be used on each page Tab does not come to, by address."""
+    tools = page.context.new_cdp_session(page)
+    found = {}
+    for address, heading in addresses:
+        page.goto(f"{url}/#/{address}")
+        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        expect(page.locator("main :is(table, ol, pre, .empty)").first).to_be_visible()
+        expect(page.locator(".loading")).to_have_count(0)
+        count = in_the_page(tools, f"{USABLE}.length")
+        page.locator("h1").focus()
+        reached = set()
+        for _ in range(count):
+            page.keyboard.press("Tab")
+            reached.add(in_the_page(tools, f"{USABLE}.indexOf(document.activeElement)"))
+        if missed := count - len(reached - {-1}):
+            found[address] = missed
+    tools.detach()
     return found
 
 

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from tests.cluster.console_browser import QUICK, Browser, browser_of, event, fill
+from tests.cluster.console_shown import report
+from tests.wire.stub_worker import stub_worker
 
 from penstock.client.admin import Admin
+from penstock.client.admin.topics import NewTopic
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.settings import ClientSettings, ConsumerSettings
@@ -201,7 +202,7 @@ async def test_a_stream_tells_what_has_changed(cluster: Cluster, browser: Browse
 def test_the_page_is_small_and_asks_nobody_else() -> None:
     files = [path for path in FOLDER.iterdir() if path.name != "licenses.txt"]
     assert sum(path.stat().st_size for path in files) <= 150_000
-    ours = [path for path in files if path.name not in ("uplot.js", "preact-htm.js")]
+    ours = [path for path in files if path.name != "preact-htm.js"]
     for path in ours:
         text = path.read_text()
         assert "innerHTML" not in text
@@ -234,23 +235,81 @@ async def test_a_reader_that_stops_is_left_and_nothing_is_read_for_it(
         stuck.close()
 
 
-async def test_connectors_are_shown_without_their_configurations(cluster: Cluster) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        tasks = [{"id": 0, "state": "FAILED", "worker_id": "w", "trace": "x" * 9_000}]
-        status = {"name": "c", "connector": {"state": "RUNNING", "worker_id": "w"}, "tasks": tasks, "type": "sink"}
-        return web.json_response({"c": {"status": status, "info": {"config": {"password": "s3cret"}}}, "odd": None})
-
-    app = web.Application()
-    app.router.add_get("/connectors", answer)
-    async with TestServer(app) as worker:
+async def test_connectors_and_pipelines_are_shown_without_their_configurations(cluster: Cluster) -> None:
+    async with stub_worker({"c": 1, "d": 1}, report, trace="x" * 9_000) as worker:
         settings = ConsoleSettings(
             bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0, worker=str(worker.make_url("/"))
         )
         async for browser in browser_of(settings):
             found = await browser.get("/api/connect")
-            assert [(row["name"], row["state"]) for row in found["connectors"]] == [("c", "RUNNING"), ("odd", "")]
+            assert [(row["name"], row["state"]) for row in found["connectors"]] == [("c", "RUNNING"), ("d", "RUNNING")]
             assert found["connectors"][0]["tasks"][0]["state"] == "FAILED"
-            assert len(json.dumps(found)) < 4_000
-            assert "s3cret" not in json.dumps(found)
-            await worker.close()
-            assert "no worker at" in (await browser.get("/api/connect", 502))["error"]
+            queries = await browser.get("/api/pipelines?topic=orders&limit=1")
+            assert (queries["total"], queries["queries"][0]["sink"]) == (2, "plain")
+            assert len(json.dumps([found, queries])) < 9_000
+            assert "s3cret" not in json.dumps([found, queries])
+    async for browser in browser_of(settings):
+        assert "no worker at" in (await browser.get("/api/connect", 502))["error"]
+
+
+async def test_a_key_is_looked_for_in_its_partition_or_in_all(cluster: Cluster, browser: Browser) -> None:
+    async with Admin(cluster.bootstrap_servers) as admin, Producer(cluster.bootstrap_servers) as producer:
+        await admin.topics.create(NewTopic(name="keyed", partitions=7))
+        for number in range(30):
+            await producer.send("keyed", b"%d" % number, key=b"user-%d" % number)
+        own = (await producer.send_and_wait("keyed", b"again", key=b"User-1")).partition
+        await producer.send_and_wait("keyed", b"elsewhere", key=b"User-1", partition=(own + 1) % 7)
+
+    async def found(words: str) -> tuple[set[str], Any, int]:
+        answer = await browser.get(f"/api/records?topic=keyed&place=earliest&key=User-1{words}")
+        return {row["value"]["text"] for row in answer["records"]}, answer["reckoned"], int(answer["read"])
+
+    texts, reckoned, read = await found("&match=whole")
+    assert (texts, reckoned) == ({"again"}, own)
+    assert read < 32
+    assert await found("&match=anywhere") == ({"again", "elsewhere"}, None, 32)
+    assert (await found(f"&match=whole&partition={(own + 1) % 7}"))[:2] == ({"elsewhere"}, None)
+    texts, reckoned, _ = await found("")
+    assert (len(texts), reckoned) == (13, None)  # a part of it: user-1, user-10 to user-19, and both others
+    lines = (await browser.get("/api/export?topic=keyed&place=earliest&key=User-1&match=whole")).decode()
+    assert [json.loads(line)["value"] for line in lines.splitlines()] == ["again"]
+
+
+async def test_a_file_is_looked_at_and_then_sent(
+    cluster: Cluster, browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(cluster, "imported", 0)
+    lines = "".join(json.dumps({"key": f"k{n}", "value": f"v{n}", "headers": [["h", None]]}) + "\n" for n in range(9))
+    asked = {"topic": "imported", "kind": "jsonl", "shape": "records", "text": lines}
+    seen = await browser.post("/api/import", asked | {"dry": True})
+    assert (seen["records"], len(seen["first"]), seen["first"][0]["key"]["text"]) == (9, 5, "k0")
+    assert (await browser.get("/api/records?topic=imported"))["records"] == []
+    with caplog.at_level(logging.INFO, logger="penstock.console.audit"):
+        assert (await browser.post("/api/import", asked))["records"] == 9
+        await browser.post("/api/import", asked | {"text": lines + "{"}, 400)
+    told = [json.loads(record.message) for record in caplog.records]
+    assert [(one["outcome"], one["action"], one["topic"]) for one in told] == [
+        ("done", "import", "imported"),
+        ("failed", "import", "imported"),
+    ]
+    assert "v1" not in caplog.text
+    found = (await browser.get("/api/records?topic=imported&place=earliest"))["records"]
+    assert {(row["key"]["text"], row["value"]["text"], row["headers"][0][0]) for row in found} == {
+        (f"k{n}", f"v{n}", "h") for n in range(9)
+    }, "and nothing of the piece that had a wrong line"
+    failed = await browser.post("/api/import", asked | {"topic": "not-there"}, 502)
+    assert "not-there" in failed["error"]
+
+
+async def test_how_many_records_of_a_topic_wait_until_they_are_due(cluster: Cluster, browser: Browser) -> None:
+    async with Admin(cluster.bootstrap_servers) as admin, Producer(cluster.bootstrap_servers) as producer:
+        configs = {"penstock.delay.enable": "true"}
+        await admin.topics.create(NewTopic(name="later", partitions=2, configs=configs))
+        for partition in (0, 1, 1):
+            headers = [("penstock-delay", b"3600000")]
+            await producer.send_and_wait("later", b"not yet", headers=headers, partition=partition)
+    await fill(cluster, "at-once", 1)
+    async with asyncio.timeout(30):
+        while (await browser.get("/api/topic?name=later"))["waiting"] != "3":
+            pass
+    assert (await browser.get("/api/topic?name=at-once"))["waiting"] is None

@@ -9,30 +9,17 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from tests.cluster.console_shown import ORDER, SHOWN, begin_a_move, console, fill, run
-from tests.cluster.real_browser import Scheme, chromium, faults_of, why_none
+from tests.cluster.console_shown import ADDRESSES, ORDER, SHOWN, begin_a_move, console, fill, report, run
+from tests.cluster.real_browser import Scheme, chromium, faults_of, unreached_of, why_none
+from tests.wire.in_a_thread import running
 from tests.wire.schema_registry import SchemaRegistry, served
+from tests.wire.stub_worker import stub_worker
 
 from penstock.client.producer import Producer
 from penstock.testing import Cluster
 
 ANSWERED_MS = 40_000
 """How long a page may take on a busy machine."""
-
-ADDRESSES = (
-    ("", "Overview"),
-    ("topics", "Topics"),
-    ("group?name=reports", "reports"),
-    ("topic?name=clicks", "clicks"),
-    ("topic?name=clicks&tab=records", "clicks"),
-    ("groups", "Groups"),
-    ("moves", "Replicas"),
-    ("security", "Security"),
-    ("broker?id=1", "Broker 1"),
-    ("topic?name=clicks&tab=configs", "clicks"),
-    ("schemas", "Schemas"),
-    ("schema?name=orders-value", "orders-value"),
-)
 
 pytestmark = pytest.mark.skipif((reason := why_none()) is not None, reason=reason or "")
 
@@ -52,8 +39,15 @@ def registry() -> Iterator[SchemaRegistry]:
 
 
 @pytest.fixture(scope="module")
-def url(cluster: Cluster, registry: SchemaRegistry) -> Iterator[str]:
-    words = ("--bootstrap-server", cluster.bootstrap_servers, "--schema-registry", registry.url)
+def worker() -> Iterator[str]:
+    server = stub_worker({"flights": 1}, report)
+    with running(server):
+        yield str(server.make_url("/"))
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster, registry: SchemaRegistry, worker: str) -> Iterator[str]:
+    words = ("--bootstrap-server", cluster.bootstrap_servers, "--schema-registry", registry.url, "--worker", worker)
     with console(*words) as (url, _):
         yield url
 
@@ -225,16 +219,62 @@ def test_what_destroys_asks_for_the_name(home: Page, url: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "is_narrow", "addresses"),
     [
-        ("light", False, ADDRESSES),
-        ("dark", True, ADDRESSES[:5]),
-        pytest.param("dark", False, ADDRESSES, marks=pytest.mark.soak),
-        pytest.param("light", True, ADDRESSES, marks=pytest.mark.soak),
+        ("light", False, ADDRESSES[::2]),
+        ("dark", True, ADDRESSES[1::2]),
+        *(
+            pytest.param(scheme, is_narrow, ADDRESSES, marks=pytest.mark.soak)
+            for scheme in ("light", "dark")
+            for is_narrow in (False, True)
+        ),
     ],
 )
 def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_screen(
     page: Page, url: str, scheme: Scheme, is_narrow: bool, addresses: tuple[tuple[str, str], ...]
 ) -> None:
     assert faults_of(page, url, scheme, addresses, is_narrow=is_narrow) == {}
+
+
+@pytest.mark.soak
+def test_the_keyboard_reaches_all_there_is_on_every_page(page: Page, url: str) -> None:
+    assert unreached_of(page, url, ADDRESSES) == {}
+
+
+# Pipelines, imports
+
+
+def test_which_pipeline_reads_a_topic_and_why_it_fails(home: Page) -> None:
+    go(home, "Pipelines")
+    expect(row(home, "Queries of pipelines", "late")).to_contain_text("28.5")
+    expect(row(home, "Queries of pipelines", "failing")).to_contain_text(SHOWN)
+    table(home, "Queries of pipelines").get_by_role("link", name="orders").click()
+    expect(home.get_by_role("heading", name="orders", level=1)).to_be_visible()
+    home.get_by_role("link", name="Consumers").click()
+    expect(table(home, "Queries of pipelines").get_by_role("row")).to_have_count(2)
+
+
+def test_a_file_is_imported_piece_by_piece(home: Page, url: str) -> None:
+    home.goto(f"{url}/#/topic?name=imported&tab=import")
+    rows = "".join(f'k{number},"{{""n"": {number}}}\n{"x" * 400}"\n' for number in range(1_500))  # of two lines each
+    home.get_by_label("File").set_input_files(
+        {"name": "a.csv", "mimeType": "text/csv", "buffer": f"key,value\n{rows}".encode()}
+    )
+    expect(row(home, "The first of them", "k4")).to_contain_text('{"n": 4}')
+    home.get_by_role("button", name="Send them").click()
+    expect(home.get_by_role("status").filter(has_text="1,500 records were sent to imported")).to_be_visible()
+    home.get_by_label("File").set_input_files(
+        {"name": "b.json", "mimeType": "", "buffer": b'[{"value": 1},\n{"values": 2}]'}
+    )
+    expect(home.get_by_role("alert")).to_contain_text("line 2: 'values' is no part of a record")
+    expect(home.get_by_role("button", name="Send them")).to_be_disabled()
+
+
+def test_a_key_is_found_in_its_partition(home: Page, url: str) -> None:
+    home.goto(f"{url}/#/topic?name=imported&tab=records")
+    home.get_by_label("Key", exact=True).fill("k17")
+    home.get_by_label("That is").select_option("the key, in its partition")
+    home.get_by_role("button", name="Read").click()
+    expect(home.get_by_text("where Java’s clients put this key")).to_be_visible()
+    expect(home.get_by_role("list", name="Records").get_by_role("button")).to_have_count(1)
 
 
 # Schemas, expressions, rights

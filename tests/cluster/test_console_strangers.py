@@ -236,6 +236,8 @@ async def test_read_only_is_held_by_the_server(cluster: Cluster) -> None:
     settings = ConsoleSettings(bootstrap_servers=cluster.bootstrap_servers, client=QUICK, port=0, read_only=True)
     async for browser in browser_of(settings):
         assert "read-only" in (await browser.change(403, action="create-topic", topic="no"))["error"]
+        file = {"topic": "no", "kind": "jsonl", "shape": "values", "text": "1"}
+        assert "read-only" in (await browser.post("/api/import", file, 403))["error"]
         assert (await browser.get("/api/session"))["read_only"]
         await browser.get("/api/topics")
 

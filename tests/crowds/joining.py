@@ -1,4 +1,4 @@
-"""Members of the consumer protocol, a connection each, of a topic with a partition for each."""
+"""Members of the consumer protocol, a connection each, of a topic with a partition for each, and one for who comes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def joining(effort: Effort) -> list[Line]:
     members = effort.records(MEMBERS)
     with both() as brokers:
         for broker in brokers.values():
-            create_topic(broker.address, TOPIC, members)
+            create_topic(broker.address, TOPIC, members + 1)
             make_topic(broker.address)
-        name = f"{members:,} members, {members:,} partitions"
+        name = f"{members:,} members, {members + 1:,} partitions"
         return compared(effort, "joining", FIGURES, brokers, {name: partial(_joined, members=members)})
 
 
@@ -48,6 +48,6 @@ def moments(address: str, name: str, members: int) -> Sequence[float]:
 
 
 async def _moments(address: str, name: str, members: int) -> Sequence[float]:
-    group, *found = await changes(address, TOPIC, name, members, members)
+    group, *found = await changes(address, TOPIC, name, members, members + 1)
     group.close()
     return found

@@ -12,6 +12,9 @@ import pytest
 import yaml
 from tests.wire.scraped import scraped
 
+from penstock.pipeline.jobs.report import ABOUT, JobReport
+from penstock.work.connect.metrics import page
+
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "dashboards" / "alerts.yml"
 PAGE = ROOT / "docs" / "metrics.md"
@@ -78,7 +81,30 @@ def test_an_alert_is_tried_where_it_should_fire_and_where_it_should_not(rule: di
 
 @promtool
 def test_alerts_fire_where_they_should_and_not_otherwise() -> None:
+    subprocess.run(["promtool", "check", "rules", "--lint-fatal", ALERTS], check=True)
     subprocess.run(["promtool", "test", "rules", ROOT / "dashboards" / "alerts_test.yml"], check=True)
+
+
+def of_a_pipeline() -> str:
+    """What a worker tells of a query that has had everything."""
+    report = JobReport(("a",))
+    report.event({"event": "running"})
+    figures = {"input_rows": 1, "output_rows": 1, "rows_per_second": 1.5, "duration_ms": 5, "watermark_ms": 5}
+    named = {"broken": {"x": 1}, "read": {"t": 2}, "read_bytes": {"s": 3}, "phases_ms": {"p": 4}, "lags": {"t-0": 1}}
+    state = {"rows": 1, "memory_bytes": 2, "disk_bytes": 3, "late_rows": 4}
+    report.event({"event": "batch", "query": "p: a", "state": state, **figures, **named})
+    return page(report.metrics())
+
+
+def test_each_figure_of_a_pipeline_says_what_it_is() -> None:
+    told = of_a_pipeline()
+    assert set(re.findall(r"^# HELP penstock_pipeline_(\S+) \S", told, re.MULTILINE)) == set(ABOUT)
+
+
+@promtool
+def test_promtool_finds_no_fault_with_figures_of_pipelines() -> None:
+    found = subprocess.run(["promtool", "check", "metrics"], input=of_a_pipeline(), capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
 
 
 @promtool

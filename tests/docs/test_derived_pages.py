@@ -9,8 +9,10 @@ from tools.kafka_scripts import DATA
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import CLIENT_OPTIONS, SOURCE_OPTIONS, read_options
 
+PAGES = pages()
 
-@pytest.mark.parametrize(("path", "page"), pages().items(), ids=[path.name for path in pages()])
+
+@pytest.mark.parametrize(("path", "page"), PAGES.items(), ids=[path.name for path in PAGES])
 def test_derived_page_is_up_to_date(path: Path, page: str) -> None:
     assert path.read_text(encoding="utf-8") == page, "run `make docs`"
 

@@ -21,7 +21,7 @@ from tests.unit.coordinator.group.consumer.bench import Bench, told
 
 from penstock.coordinator.effects import Append, Effect, Reply
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, MEMBER, TARGET
-from penstock.coordinator.group.consumer.state import decode_record
+from penstock.coordinator.group.consumer.state import ConsumerRecord
 from penstock.coordinator.group.records import HISTORY_KEY_VERSION, key_version_of
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.protocol.errors import ErrorCode
@@ -132,7 +132,7 @@ def by_name(partitions: Mapping[UUID, Any]) -> dict[str, Any]:
 def shown(key: bytes, data: bytes | None) -> str:
     if key_version_of(key) == HISTORY_KEY_VERSION:
         return told_in(data)
-    record = decode_record(key_version_of(key), key, data)
+    record = ConsumerRecord.decode(key_version_of(key), key, data)
     value, name = record.value, record.name
     kinds = {GROUP: "group", MEMBER: "member", ASSIGNMENT: "assignment", TARGET: "target", CURRENT: "current"}
     kind = " ".join(filter(None, (kinds.get(record.key, "expression"), name)))

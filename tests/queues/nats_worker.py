@@ -9,30 +9,30 @@ import nats  # type: ignore[import-not-found]
 from nats.errors import TimeoutError as NothingError  # type: ignore[import-not-found]
 from nats.js import JetStreamContext  # type: ignore[import-not-found]
 from nats.js.api import ConsumerConfig, RetentionPolicy, StorageType  # type: ignore[import-not-found]
-from tests.queues.working import asked, at_a_rate, job, late_ms, say, tell_late
+from tests.queues.working import Limit, asked, at_a_rate, job, late_ms, say, say_drained, say_late
 
 QUEUE, AT_ONCE, POLL_S, LIMIT_S = "jobs", 500, 1.0, 60.0
 
 
-async def work(jobs: JetStreamContext.PullSubscription, count: int) -> list[float]:
-    late: list[float] = []
-    while len(late) < count:
+async def work(jobs: JetStreamContext.PullSubscription, count: int, limit_s: float) -> int:
+    done, limit = 0, Limit(limit_s)
+    while done < count and limit.left_s:
         try:
-            messages = await jobs.fetch(min(AT_ONCE, count - len(late)), timeout=POLL_S)
+            messages = await jobs.fetch(min(AT_ONCE, count - done), timeout=POLL_S)
         except NothingError:
             continue
         for message in messages[:-1]:
-            late.append(late_ms(message.data))
             await message.ack()
-        late.append(late_ms(messages[-1].data))
         await messages[-1].ack_sync(timeout=LIMIT_S)
-    return late
+        done += len(messages)
+    return done
 
 
-async def work_at_once(jobs: JetStreamContext.PullSubscription, count: int) -> list[float]:
+async def work_at_once(jobs: JetStreamContext.PullSubscription, count: int, limit_s: float) -> list[float]:
     """Each when it comes: a pull for several waits until there are so many."""
     late: list[float] = []
-    while len(late) < count:
+    limit = Limit(limit_s)
+    while len(late) < count and limit.left_s:
         try:
             (message,) = await jobs.fetch(1, timeout=POLL_S)
         except NothingError:
@@ -49,23 +49,33 @@ async def send(stream: JetStreamContext, rate: int, seconds: int) -> None:
             tasks.create_task(stream.publish(QUEUE, job()))
 
 
+async def fill(stream: JetStreamContext, jobs: int, limit_s: float) -> int:
+    """How many are acknowledged."""
+    filled, limit = 0, Limit(limit_s)
+    while filled < jobs and limit.left_s:
+        some = min(AT_ONCE, jobs - filled)
+        await asyncio.gather(*(stream.publish(QUEUE, job()) for _ in range(some)))
+        filled += some
+    return filled
+
+
 async def main() -> None:
-    address, jobs, rate, seconds = asked()
+    address, jobs, rate, seconds, limit_s = asked()
     client = await nats.connect(f"nats://{address}")
     stream = client.jetstream(timeout=LIMIT_S)
     await stream.add_stream(
         name=QUEUE, subjects=[QUEUE], retention=RetentionPolicy.WORK_QUEUE, storage=StorageType.FILE
     )
-    for begin in range(0, jobs, AT_ONCE):
-        await asyncio.gather(*(stream.publish(QUEUE, job()) for _ in range(min(AT_ONCE, jobs - begin))))
     waiting = await stream.pull_subscribe(QUEUE, QUEUE, config=ConsumerConfig(max_ack_pending=2 * AT_ONCE))
-    say("filled", jobs)
-    begun = time.perf_counter()
-    await work(waiting, jobs)
-    say("drained", time.perf_counter() - begun)
     sending = asyncio.create_task(send(stream, rate, seconds))
-    tell_late(await work_at_once(waiting, rate * seconds))
+    late = await work_at_once(waiting, rate * seconds, seconds + limit_s)
     await sending
+    say_late(late, rate * seconds)
+    filled = await fill(stream, jobs, limit_s)
+    say("filled", filled)
+    begun = time.perf_counter()
+    done = await work(waiting, filled, limit_s)
+    say_drained(done, time.perf_counter() - begun)
     await client.close()
 
 

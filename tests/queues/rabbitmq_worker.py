@@ -5,9 +5,9 @@ import time
 from typing import Any
 
 import pika  # type: ignore[import-not-found]
-from tests.queues.working import asked, at_a_rate, job, late_ms, say, tell_late
+from tests.queues.working import Limit, asked, at_a_rate, job, late_ms, say, say_drained, say_late
 
-QUEUE, AT_ONCE, LOOK_S = "jobs", 500, 0.1
+QUEUE, AT_ONCE, LOOK_S, POLL_S = "jobs", 500, 0.1, 0.5
 KEPT = pika.BasicProperties(delivery_mode=2)
 
 
@@ -18,18 +18,17 @@ def channel_to(address: str) -> Any:
     return channel
 
 
-def work(channel: Any, count: int) -> list[float]:
+def work(channel: Any, count: int, limit_s: float) -> list[float]:
     late: list[float] = []
+    limit = Limit(limit_s)
     channel.basic_qos(prefetch_count=AT_ONCE)
-
-    def take(_: Any, method: Any, __: Any, body: bytes) -> None:
-        late.append(late_ms(body))
-        channel.basic_ack(method.delivery_tag)
-        if len(late) == count:
-            channel.stop_consuming()
-
-    channel.basic_consume(QUEUE, take)
-    channel.start_consuming()
+    for method, _, body in channel.consume(QUEUE, inactivity_timeout=POLL_S):
+        if method is not None:
+            late.append(late_ms(body))
+            channel.basic_ack(method.delivery_tag)
+        if len(late) == count or not limit.left_s:
+            break
+    channel.cancel()
     channel.queue_declare(QUEUE, passive=True)
     return late
 
@@ -42,21 +41,29 @@ def send(address: str, rate: int, seconds: int) -> None:
     channel.connection.close()
 
 
-def main() -> None:
-    address, jobs, rate, seconds = asked()
-    channel = channel_to(address)
+def fill(channel: Any, jobs: int, limit_s: float) -> int:
+    """How many the queue has."""
+    limit = Limit(limit_s)
     for _ in range(jobs):
         channel.basic_publish("", QUEUE, job(), KEPT)
-    while channel.queue_declare(QUEUE, passive=True).method.message_count < jobs:
+    while (filled := int(channel.queue_declare(QUEUE, passive=True).method.message_count)) < jobs and limit.left_s:
         time.sleep(LOOK_S)
-    say("filled", jobs)
-    begun = time.perf_counter()
-    work(channel, jobs)
-    say("drained", time.perf_counter() - begun)
+    return min(filled, jobs)
+
+
+def main() -> None:
+    address, jobs, rate, seconds, limit_s = asked()
+    channel = channel_to(address)
     sender = threading.Thread(target=send, args=(address, rate, seconds))
     sender.start()
-    tell_late(work(channel, rate * seconds))
+    late = work(channel, rate * seconds, seconds + limit_s)
     sender.join()
+    say_late(late, rate * seconds)
+    filled = fill(channel, jobs, limit_s)
+    say("filled", filled)
+    begun = time.perf_counter()
+    done = len(work(channel, filled, limit_s))
+    say_drained(done, time.perf_counter() - begun)
 
 
 if __name__ == "__main__":

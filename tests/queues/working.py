@@ -1,13 +1,14 @@
 """A worker in a process of its own, step by step, and what workers have in common; with Python's library alone."""
 
 import json
+import math
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 JOB_BYTES: Final = 100
 TREE: Final = Path(__file__).parents[2]
@@ -16,9 +17,10 @@ TREE: Final = Path(__file__).parents[2]
 class Working:
     """`python -m tests.queues.<system>_worker`: it says a word, and goes on when it is told to."""
 
-    def __init__(self, python: Path, system: str, address: str, jobs: int, rate: int, seconds: int) -> None:
+    def __init__(self, python: Path, system: str, *asked: object) -> None:
+        """`asked`: the fields of `Asked`."""
         self._process = subprocess.Popen(
-            [str(python), "-m", f"tests.queues.{system}_worker", address, str(jobs), str(rate), str(seconds)],
+            [str(python), "-m", f"tests.queues.{system}_worker", *map(str, asked)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -47,11 +49,33 @@ class Working:
         return self.says(word)
 
 
-def asked() -> tuple[str, int, int, int]:
-    """The worker's address, jobs, rate, and seconds."""
+class Asked(NamedTuple):
+    """Of a worker: first `rate` jobs a second for so many seconds, then `jobs` that wait. Neither to send all, nor to
+    take all that was sent, may last longer than `limit_s`: a disk may need five minutes for what another does in ten
+    seconds.
+    """
+
+    address: str
+    jobs: int
+    rate: int
+    seconds: int
+    limit_s: int
+
+
+def asked() -> Asked:
     address, *numbers = sys.argv[1:]
-    jobs, rate, seconds = map(int, numbers)
-    return address, jobs, rate, seconds
+    return Asked(address, *map(int, numbers))
+
+
+class Limit:
+    """Of time, from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._ends - time.monotonic())
 
 
 def say(word: str, rest: object = "") -> None:
@@ -60,8 +84,13 @@ def say(word: str, rest: object = "") -> None:
     sys.stdin.readline()
 
 
-def tell_late(late_ms: Sequence[float]) -> None:
-    print("late", json.dumps(late_ms), flush=True)
+def say_late(late_ms: Sequence[float], sent: int) -> None:
+    """What was not taken in time is late for ever."""
+    say("late", json.dumps([*late_ms, *[math.inf] * (sent - len(late_ms))]))
+
+
+def say_drained(count: int, seconds: float) -> None:
+    print("drained", count, seconds, flush=True)
 
 
 def job() -> bytes:

@@ -81,7 +81,6 @@ def full_node(directory: str, many: int, *, counts_lines: bool) -> Iterator[tupl
         "controller.quorum.voters": f"1@{port.address}",
     }
     with ExitStack() as stack:
-        stack.callback(gc.unfreeze)
         stack.callback(gc.enable)
         stack.callback(port.release)
         node = WatchedNode(SETTINGS | listeners | {"log.dirs": directory}, counts_lines=counts_lines)

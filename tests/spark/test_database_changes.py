@@ -1,11 +1,14 @@
 """Changes of databases come in as Debezium writes them, and go out by keys; shuffled and doubled they end the same."""
 
-import sqlite3
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from sqlalchemy import create_engine
+from tests.databases import postgresql
 from tests.spark.changes import COLUMNS, as_records, history, last_rows, shuffled_and_doubled, versions_of
 from tests.spark.topics import new_topic, write
 
@@ -23,33 +26,43 @@ def mirror(servers: str, topic: str, folder: Path, sink: dict[str, Any]) -> Pipe
     return pipeline_spec("mirror", parts)
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Its URL."""
+    with nullcontext(f"sqlite:///{tmp_path / 'shop.db'}") if request.param == "sqlite" else postgresql() as url:
+        yield url
+
+
+def rows_of(database: str, query: str) -> list[tuple[Any, ...]]:
+    with create_engine(database).connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+
 @pytest.mark.soak
-def test_a_table_is_mirrored(spark: SparkSession, servers: str, tmp_path: Path) -> None:
-    changes, file = history(3, rows=20, length=150), tmp_path / "shop.db"
+def test_a_table_is_mirrored(spark: SparkSession, servers: str, tmp_path: Path, database: str) -> None:
+    changes = history(3, rows=20, length=150)
     topic = new_topic(servers, 2)
     given = as_records(shuffled_and_doubled(changes, 4))
     write(servers, topic, 0, given[::2])
     write(servers, topic, 1, given[1::2])
-    sink = {"format": "sql", "connection.url": f"sqlite:///{file}", "table": "customers", "keys": ["id"]}
+    sink = {"format": "sql", "connection.url": database, "table": "customers", "keys": ["id"]}
     spec = mirror(servers, topic, tmp_path, sink | {"auto.create": "true"})
     assert run_pipeline(spec, session=spark).batches["mirror: customers"] > 1
-    with sqlite3.connect(file) as database:
-        rows = database.execute("SELECT id, name, amount FROM customers WHERE NOT __deleted ORDER BY id").fetchall()
-    assert rows == last_rows(changes)
+    query = "SELECT id, name, amount FROM customers WHERE NOT __deleted ORDER BY id"
+    assert rows_of(database, query) == last_rows(changes)
 
 
 @pytest.mark.soak
-def test_a_table_has_each_version(spark: SparkSession, servers: str, tmp_path: Path) -> None:
-    changes, file = history(3, rows=20, length=150), tmp_path / "shop.db"
+def test_a_table_has_each_version(spark: SparkSession, servers: str, tmp_path: Path, database: str) -> None:
+    changes = history(3, rows=20, length=150)
     topic = new_topic(servers, 1)
     write(servers, topic, 0, as_records(shuffled_and_doubled(changes, 4)))
-    sink = {"format": "sql", "connection.url": f"sqlite:///{file}", "table": "customers", "keys": ["id"]}
+    sink = {"format": "sql", "connection.url": database, "table": "customers", "keys": ["id"]}
     run_pipeline(
         mirror(servers, topic, tmp_path, sink | {"auto.create": "true", "stored_as_scd_type": "2"}), session=spark
     )
-    with sqlite3.connect(file) as database:
-        columns = "id, __START_AT, coalesce(__END_AT, ''), __deleted = 1"
-        rows = database.execute(f"SELECT {columns} FROM customers ORDER BY id, __START_AT").fetchall()
+    columns = """id, "__START_AT", coalesce("__END_AT", ''), __deleted"""
+    rows = rows_of(database, f'SELECT {columns} FROM customers ORDER BY id, "__START_AT"')
     assert rows == sorted((key, begin, end, gone) for key, _, begin, end, gone in versions_of(changes))
 
 

@@ -18,6 +18,7 @@ from penstock.cli.work import pipeline_runs
 from penstock.cli.work.pipeline import run
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.committed_files import committed_files
+from penstock.pipeline.running.run import BesideOthers
 from penstock.testing.quorum_view import wait_until
 
 PATIENCE_S = 120
@@ -122,6 +123,19 @@ def _two_beside_those_that_fail(driver: Driver, spark: SparkSession) -> None:
     assert "say pipeline.driver.spark.driver.memory in the worker's configuration" in failed
     driver.begin(5, NUMBERS + "sources: {}\n")
     assert "over: 1" in driver.over(5)
+
+
+def test_a_session_that_ends_leaves_no_listener(spark: SparkSession) -> None:
+    """Each would be told of all that the driver's queries do, and be kept with its session, until the driver ends."""
+    listeners = spark.sparkContext._jsc.sc().listenerBus().listeners
+    spark.streams.active  # noqa: B018 - its own one is there from now on
+    before = listeners().size()
+    place = pipeline_runs.SharedPlace(spark, "", BesideOthers("", threading.Semaphore(1)))
+    for _ in range(3):
+        with place.session("one", "local[2]", {}, None) as session:
+            assert session.streams.active == []
+            assert listeners().size() == before + 1
+    assert listeners().size() == before
 
 
 @pytest.mark.soak

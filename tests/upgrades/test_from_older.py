@@ -13,6 +13,7 @@ from tests.upgrades.load import Load
 from tests.upgrades.states import RECENT, SECONDS, THIS, Process, State, older_state
 
 pytestmark = pytest.mark.soak
+TRIES = 4
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -146,6 +147,20 @@ checkpoint: {directory}/checkpoint
 """
 
 
+def run(state: State, file: Path) -> None:
+    """Again where Spark gave its Python up, which has ten seconds to begin: on a busy machine the older
+    state, which keeps none that is warm, needs more.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            state.command("pipeline", "run", str(file))
+        except AssertionError as error:
+            if not left or "Python worker failed to connect back" not in str(error):
+                raise
+        else:
+            return
+
+
 @pytest.mark.timeout(4 * SECONDS)  # three times Spark, each of which may take so long
 def test_the_checkpoint_of_a_pipeline_goes_on_and_may_go_back(older: State, tmp_path: Path) -> None:
     """Each record is copied once, by whichever state runs the next batch."""
@@ -156,7 +171,7 @@ def test_the_checkpoint_of_a_pipeline_goes_on_and_may_go_back(older: State, tmp_
         for turn, state in enumerate((older, THIS, older)):
             lines = "".join(f"{turn}-{number}\n" for number in range(10))
             THIS.command("produce", "--topic", "plain", *servers, given=lines)
-            state.command("pipeline", "run", str(file))
+            run(state, file)
             copied = pyarrow.parquet.read_table(tmp_path / "copies").column("value").to_pylist()
             assert sorted(copied) == sorted(b"%d-%d" % (one, number) for one in range(turn + 1) for number in range(10))
 

@@ -1,14 +1,13 @@
 """A schema registry as small as it can be, with the documented REST of Confluent's."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tests.wire.in_a_thread import running
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -116,18 +115,9 @@ class SchemaRegistry:
 @contextmanager
 def served() -> Iterator[SchemaRegistry]:
     """A registry in a thread of its own, for those who wait for its answers."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
     registry = SchemaRegistry()
-    try:
-        asyncio.run_coroutine_threadsafe(registry.server.start_server(), loop).result()
+    with running(registry.server):
         yield registry
-    finally:
-        asyncio.run_coroutine_threadsafe(registry.server.close(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def _json(document: Any, status: int = 200) -> web.Response:

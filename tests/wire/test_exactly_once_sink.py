@@ -22,7 +22,7 @@ from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic, new_topic
-from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows
+from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows, settle
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.errors import PipelineError
@@ -126,6 +126,36 @@ async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(
     assert await committed(servers, sink.topic) == [b"done"]
     with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
         Decider(cluster, sink.decisions_topic, query).decide(1, [left])
+
+
+async def test_what_is_open_when_a_run_ends_is_aborted(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    """Without a batch after it; and what another run has prepared meanwhile is not decided with it."""
+    assert sink.topic is not None
+    query = uuid4().hex
+    Decider(cluster, sink.decisions_topic, query).decide(0, [prepared(sink, query, 0, b"done")])
+    left = prepared(sink, query, 0, b"left")
+    settle(sink, query)
+    assert TransactionCoordinators(cluster).all_open(ids_of(query)) == []
+    assert await committed(servers, sink.topic) == [b"done"]
+    assert settled(cluster, sink)
+    with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
+        Decider(cluster, sink.decisions_topic, query).decide(1, [left])
+    settle(sink, uuid4().hex)  # of a query without batches
+
+
+def test_a_list_is_made_again_where_coordinators_change_meanwhile(
+    sink: SinkOptions, cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = uuid4().hex
+    left = prepared(sink, query, 0, b"left")
+    listed, holders = transactions._listed, TransactionCoordinators._holders
+    lists: Iterator[Any] = iter([lambda *_: []])
+    elsewhere: Iterator[Any] = iter([{}, {"id": "another"}])
+    monkeypatch.setattr(transactions, "_listed", lambda *asked: next(lists, listed)(*asked))
+    monkeypatch.setattr(TransactionCoordinators, "_holders", lambda *asked: next(elsewhere, None) or holders(*asked))
+    assert TransactionCoordinators(cluster).all_open(ids_of(query)) == [left]
 
 
 async def test_what_no_broker_lists_as_its_coordinator_moves_is_not_taken_for_aborted(

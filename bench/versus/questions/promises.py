@@ -79,12 +79,12 @@ def _read(records: int, nodes: ThreeNodes, number: int) -> Sample:
 
 
 SHARED = (
-    Figure("records/s", "records/s", "higher"),
+    Figure("records/s of the first nine tenths", "records/s", "higher"),
     Figure("acknowledgement p50", "ms", "lower"),
     Figure("acknowledgement p99", "ms", "lower"),
     Figure("CPU µs/record", "µs", "lower"),
 )
-MANY = (SHARED[0], SHARED[-1])
+MANY = (Figure("records/s", "records/s", "higher"), SHARED[-1])
 Asked = BrokerProcess | ThreeNodes
 SIZES, SHARED_RECORDS = (100, 1000), 200_000
 THREADS, MANY_RECORDS = 16, 1_000_000

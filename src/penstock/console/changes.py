@@ -30,7 +30,7 @@ TOLD: Final = (
     *("action", "topic", "group", "partition", "partitions", "replication_factor", "configs", "key_name"),
     *("value_of_key", "to", "at", "value_schema", "key_schema"),
     *("principal", "host", "resource", "name", "pattern", "operation", "permission"),
-    *("user", "mechanism", "client", "ip", "quotas", "subject", "kind"),
+    *("user", "mechanism", "client", "ip", "quotas", "subject", "kind", "line"),
 )
 """What the audit log has of a question: nothing that records hold, no password, and no names that a page makes up."""
 MOST_TOLD: Final = 1_000

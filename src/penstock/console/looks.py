@@ -10,6 +10,8 @@ from math import inf
 from typing import Any, Final, TypeVar, cast
 
 Result = TypeVar("Result")
+FRESH_S: Final = 1.0
+"""With the pause between two looks at what pages show (`serving/live.py`), a change is told within two seconds."""
 REST_FOR: Final = 50
 """For so many times its own duration a look is not repeated,"""
 LONGEST_REST_S: Final = 120.0
@@ -33,7 +35,7 @@ class Looks:
         """Since which change, and the look."""
         self._changes = 0
 
-    async def at(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = 2.0) -> Result:
+    async def at(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = FRESH_S) -> Result:
         """Errors are those of the look. One that takes long is waited for only where nothing is known from before."""
         is_fresh, known = self._known(key)
         if is_fresh:
@@ -47,7 +49,9 @@ class Looks:
             found = await asyncio.shield(self._begin(key, look, fresh_s)[1])
         return cast("Result", found)
 
-    async def soon(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = 2.0) -> Result | None:
+    async def soon(
+        self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float = FRESH_S
+    ) -> Result | None:
         """The same, but None where a look takes long, or fails: who needs more than this alone asks again later."""
         is_fresh, known = self._known(key)
         if not is_fresh:

@@ -13,12 +13,14 @@ from penstock.protocol.value import Value
 
 PIECE_BYTES: Final = 1024 * 1024
 """A large value is looked through in pieces, of which each is copied."""
+PART, WHOLE, ANYWHERE = "part", "whole", "anywhere"
 
 
 class Wanted(Value):
     """What a query asks for. `place` is latest, earliest, offset or time, `at` the offset or the milliseconds.
 
-    `where` is an expression of JMESPath, or empty.
+    `where` is an expression of JMESPath, or empty. `match` says whether `key` is a part of a record's key, or the whole
+    of it: in the partition where Java's clients put that key, or anywhere.
     """
 
     topic: str
@@ -30,6 +32,12 @@ class Wanted(Value):
     words: bytes
     where: str
     committed: bool
+    match: str = PART
+
+    @property
+    def reckons(self) -> bool:
+        """Whether the partition is to be reckoned of the key."""
+        return self.match == WHOLE and self.partition is None
 
     @property
     def is_search(self) -> bool:
@@ -37,7 +45,9 @@ class Wanted(Value):
 
     def has_words(self, record: ConsumedRecord) -> bool:
         """`key` is a part of the key, `words` of the key, the value or a header, in any case of letters."""
-        if self.key and not _has(record.key or b"", self.key):
+        if self.match != PART and record.key != self.key:
+            return False
+        if self.match == PART and self.key and not _has(record.key or b"", self.key):
             return False
         if not self.words:
             return True
@@ -54,16 +64,19 @@ def _has(data: bytes, words: bytes) -> bool:
 
 
 def wanted(query: Query, most: int) -> Wanted:
+    key = text(query, "key")
+    match = one_of(query, "match", PART, WHOLE, ANYWHERE) if key else PART
     return Wanted(
         topic=needed(query, "topic"),
         partition=number(query, "partition", 0, 2**31 - 1) if text(query, "partition") else None,
         place=one_of(query, "place", "latest", "earliest", "offset", "time"),
         at=number(query, "at", 0),
         limit=number(query, "limit", 50, most),
-        key=text(query, "key").lower().encode(),
+        key=(key.lower() if match == PART else key).encode(),
         words=text(query, "q").lower().encode(),
         where=text(query, "where").strip(),
         committed=bool(number(query, "committed", 0)),
+        match=match,
     )
 
 

@@ -22,6 +22,7 @@ from penstock.console.query import MAX_ROWS
 from penstock.console.schemas import SchemaRegistry
 from penstock.console.shown import MOST_BYTES, shown
 from penstock.console.watched import WatchedCluster
+from penstock.protocol.hashing import partition_for_key
 
 MOST_READ: Final = 50_000
 """Records that one look reads,"""
@@ -85,17 +86,19 @@ class Records:
 
     async def window(self, want: Wanted) -> dict[str, Any]:
         """The newest first where the end is asked for, else in the order of their times."""
+        placed = await self._placed(want)
         async with self._reading, self._matching(want) as matching, self._consumer(want) as consumer:
-            begins, ends = await self._bounds(want)
+            begins, ends = await self._bounds(placed)
             starts = await self._starts(want, begins, ends)
             found, read, is_whole = await _found(consumer, want, starts, ends, matching, as_row)
-        count = len((await self._watched.topic(want.topic)).partitions) if want.partition is None else 1
+        count = len((await self._watched.topic(want.topic)).partitions) if placed.partition is None else 1
         is_whole = is_whole and count <= MOST_PARTITIONS
         found.sort(key=_when, reverse=want.place == "latest")
         return {
             "records": [row for _, _, row in found[: want.limit]],
             "read": read,
             "whole": is_whole,
+            "reckoned": placed.partition if want.reckons else None,
             "passed_over": matching.passed_over,
             "why": matching.why,
         }
@@ -116,6 +119,7 @@ class Records:
 
         What nobody takes is not read.
         """
+        want = await self._placed(want)
         async with self._matching(want) as matching, self._consumer(want) as consumer:
             _, ends = await self._bounds(want)
             await _assign(consumer, ends)
@@ -128,6 +132,7 @@ class Records:
 
     async def export(self, want: Wanted) -> AsyncGenerator[list[Found]]:
         """From the place that is wanted to what is the end now, at most `limit` records, a list good until the next."""
+        want = await self._placed(want)
         async with (
             self._reading,
             self._matching(want, EXPORTED_CHARACTERS) as matching,
@@ -141,6 +146,13 @@ class Records:
                 yield found
                 if count >= want.limit:
                     return
+
+    async def _placed(self, want: Wanted) -> Wanted:
+        """With the one partition that has to be looked at, where its key tells which that is."""
+        if not want.reckons:
+            return want
+        count = len((await self._watched.topic(want.topic)).partitions)
+        return want.replace(partition=partition_for_key(want.key, count))
 
     def _matching(self, want: Wanted, most: int = MOST_BYTES) -> Matching:
         return Matching(want, self._schemas, most)

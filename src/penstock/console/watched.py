@@ -92,6 +92,13 @@ class WatchedCluster:
         """Of each broker in service; None for one that does not answer. Empty for one of Apache Kafka's."""
         return await self.looks.at("metrics", self._metrics)
 
+    async def waiting(self, topic: str) -> int | None:
+        """How many records of a topic wait until they are due, as far as brokers tell soon; None where nobody does."""
+        found = await self.looks.soon("metrics", self._metrics) or {}
+        told = [(metrics or {}).get(("delayed-records", f"topic-{topic}.waiting")) for metrics in found.values()]
+        counts = [int(count) for count in told if count is not None]
+        return sum(counts) if counts else None
+
     async def _metrics(self) -> dict[int, Metrics | None]:
         nodes = [row.node_id for row in (await self.brokers()).brokers if not row.is_fenced]
         found = dict(zip(nodes, await asyncio.gather(*map(self._metrics_of, nodes)), strict=True))

@@ -49,6 +49,19 @@ def active_session(session: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
+def forget(session: SparkSession) -> None:
+    """Of a driver that goes on: what tells the session's listeners of its queries, which Spark keeps, and tells of all
+    queries of the driver, until that ends.
+    """
+    if _jvm_of(session) is None:
+        return
+    manager = session._jsparkSession.sessionState().streamingQueryManager()
+    for field in manager.getClass().getDeclaredFields():
+        if field.getType().getSimpleName() == "StreamingQueryListenerBus":
+            field.setAccessible(True)
+            session.sparkContext._jsc.sc().listenerBus().removeListener(field.get(manager))
+
+
 def has_ended(session: SparkSession) -> bool:
     """Whether Java, which this process has started, is there no more, or Spark in it was stopped: by errors of its own,
     or by somebody's `spark.stop()`.

@@ -16,7 +16,7 @@ hash of its id, 0 if it has none (8). Clients pass over control records, whateve
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import Final, NamedTuple
 
 from penstock.protocol.batch import CONTROL, DELAYED, HEADER, TRANSACTIONAL, BatchHeader, read_header, write_crc
@@ -160,8 +160,9 @@ class Held:
         """When they are due, if all of these rows have their own places, no ids, and order nothing."""
         if begin == end:
             return ()
-        places, times, ids = zip(*self._rows(begin, end), strict=True)
-        is_plain = max(places) == OWN_PLACE and not any(ids) and min(times) >= 0
+        numbers = unpack_from(f">{3 * (end - begin)}q", self._value, _HEAD.size + begin * _ROW.size)
+        times = numbers[1::3]
+        is_plain = max(numbers[::3]) == OWN_PLACE and not any(numbers[2::3]) and min(times) >= 0
         return times if is_plain else None
 
     def _rows(self, begin: int, end: int | None) -> Iterator[tuple[int, int, int]]:

@@ -5,6 +5,7 @@ timestamps in the new batch are all the time of their delivery, as with LogAppen
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from penstock.protocol.batch import DELAYED, LOG_APPEND_TIME, BatchHeader
@@ -14,6 +15,8 @@ from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import decode_headers, pack_records, unpack_records
 from penstock.protocol.varint import decode_varint, encode_varint
 
+_varint: Final = lru_cache(4_096)(encode_varint)
+"""The same few are asked for again and again."""
 Span = tuple[int, int]
 """Where a record begins, behind its length, and where it ends."""
 
@@ -39,14 +42,19 @@ class Moved(NamedTuple):
 def spans(data: bytes, count: int) -> list[Span]:
     """Of the records of a batch, unpacked. Raises DecodeError."""
     found: list[Span] = []
-    at = 0
+    at, size = 0, len(data)
     try:
         for _ in range(count):
-            length, at = decode_varint(data, at)
-            if not 0 < length <= len(data) - at:
-                raise DecodeError(f"a record of {length} bytes with {len(data) - at} left")
-            found.append((at, at + length))
-            at += length
+            low, high = data[at], data[at + 1]
+            if low > 0x7F and high <= 0x7F and not low & 1:  # as almost all have it
+                length, at = low >> 1 & 0x3F | high << 6, at + 2
+            else:
+                length, at = decode_varint(data, at)
+            end = at + length
+            if not at < end <= size:
+                raise DecodeError(f"a record of {length} bytes with {size - at} left")
+            found.append((at, end))
+            at = end
     except IndexError as error:
         raise DecodeError(f"a record at byte {at} of its batch: {error}") from error
     if at != len(data):
@@ -56,36 +64,47 @@ def spans(data: bytes, count: int) -> list[Span]:
 
 def cut(data: bytes, span: Span, waited_at: int) -> Due:
     """Raises DecodeError."""
-    at, end = span
+    begin, end = span
     try:
-        key_at = _behind_number(data, _behind_number(data, at + 1))  # attributes; deltas of timestamp and offset
+        at = begin + 1  # behind the attributes
+        while data[at] > 0x7F:  # the delta of the timestamp
+            at += 1
+        at += 1
+        while data[at] > 0x7F:  # of the offset
+            at += 1
+        key_at = at + 1
         count_at = _behind_blob(data, _behind_blob(data, key_at))
-        count, headers_at = decode_varint(data, count_at)
-        id_ = _id_in(data, headers_at, end, count)
+        count = data[count_at]
+        if count > 0x7F or count & 1:
+            count, headers_at = decode_varint(data, count_at)
+        else:
+            count, headers_at = count >> 1, count_at + 1
+        id_ = NO_ID if data.find(_ID_NAME, headers_at, end) < 0 else _id_in(data, headers_at, end, count)
     except IndexError as error:
-        raise DecodeError(f"a record at byte {at} of its batch: {error}") from error
+        raise DecodeError(f"a record at byte {begin} of its batch: {error}") from error
     if headers_at > end:
         raise DecodeError(f"a record ends at byte {end} of its batch, and its headers begin at {headers_at}")
     place = b"%d" % waited_at
-    headers = data[headers_at:end]
-    more = b"%b%b%b%b" % (headers, _WAITED_NAME, encode_varint(len(place)), place)
-    return Due(waited_at, b"%b%b%b" % (data[key_at:count_at], encode_varint(count + 1), more), id_)
-
-
-def _behind_number(data: bytes, at: int) -> int:
-    while data[at] > 0x7F:
-        at += 1
-    return at + 1
+    body = b"%b%b%b%b%b%b" % (
+        data[key_at:count_at],
+        _varint(count + 1),
+        data[headers_at:end],
+        _WAITED_NAME,
+        _varint(len(place)),
+        place,
+    )
+    return Due(waited_at, body, id_)
 
 
 def _behind_blob(data: bytes, at: int) -> int:
+    low = data[at]
+    if low <= 0x7F:
+        return at + 1 if low & 1 else at + 1 + (low >> 1)
     length, at = decode_varint(data, at)
     return at + length if length > 0 else at
 
 
 def _id_in(data: bytes, at: int, end: int, count: int) -> int:
-    if data.find(_ID_NAME, at, end) < 0:
-        return NO_ID
     headers, _ = decode_headers(data, at, end, count)
     ids = [value for name, value in headers if name == DELAY_ID and value is not None]
     return hash_of(ids[-1]) if ids else NO_ID
@@ -95,8 +114,8 @@ def moved_batch(records: Sequence[Due], compression: Compression, *, now_ms: int
     """The time of all is now: they are not older than that to retention, whenever they were produced."""
     parts: list[bytes] = []
     for delta, due in enumerate(records):
-        head = b"\x00\x00" + encode_varint(delta)
-        parts += (encode_varint(len(head) + len(due.body)), head, due.body)
+        place = _varint(delta)
+        parts += (_varint(2 + len(place) + len(due.body)), b"\x00\x00", place, due.body)
     return pack_records(
         b"".join(parts),
         len(records),

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from penstock.coordinator.effects import Append
 from penstock.coordinator.group.consumer.records import ASSIGNMENT, GROUP, MEMBER, TARGET
-from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
+from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState
 from penstock.coordinator.group.epochs import EMPTY, STABLE
 from penstock.coordinator.group.group_log import GroupLog
 from penstock.coordinator.group.records import (
@@ -190,7 +190,7 @@ def _taken_over(append: Append) -> dict[Place, str]:
         if version == ASSIGNMENT:
             break
         if version == TARGET:
-            record = decode_record(TARGET, key, value)
+            record = ConsumerRecord.decode(TARGET, key, value)
             targets |= {(topic, one): record.name for topic, indexes in record.value.items() for one in indexes}
     return targets
 
@@ -200,7 +200,7 @@ def _decided(append: Append) -> dict[int, None]:
     keys = dict.fromkeys(key_version_of(key) for key, value in append.records if value is not None)
     for key, value in append.records:
         if key_version_of(key) == GROUP:
-            assert decode_record(GROUP, key, value).value is not None
+            assert ConsumerRecord.decode(GROUP, key, value).value is not None
     return keys
 
 

@@ -31,7 +31,7 @@ from tests.simulation.consumer_groups.told import Told
 from penstock.coordinator.effects import Append, Calculation, Effect, Errand, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer.records import KEYS
-from penstock.coordinator.group.consumer.state import ConsumerState, decode_record
+from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState
 from penstock.coordinator.group.consumer.values import partitions_of
 from penstock.coordinator.group.records import HISTORY_KEY_VERSION, GroupMetadataValue, KindRecord, key_version_of
 from penstock.coordinator.group.records import decode_record as decode_classic
@@ -228,7 +228,7 @@ class World:
             version = key_version_of(key)
             if version == HISTORY_KEY_VERSION:
                 continue
-            record = decode_record(version, key, value) if version in KEYS else decode_classic(key, value)
+            record = ConsumerRecord.decode(version, key, value) if version in KEYS else decode_classic(key, value)
             assert isinstance(record, KindRecord)
             record.apply_to(self.truth[record.kind])
         self.told.after(append, self.state(), self.classic())

@@ -16,7 +16,8 @@ from penstock.protocol.delayed import CANCELS, Held
 from penstock.protocol.errors import KafkaError
 from penstock.replication.delayed import machine
 from penstock.replication.delayed.machine import DelayedRecords
-from penstock.replication.delayed.waiting import Entry, Waiting
+from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.waiting import Waiting
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 SEEDS = 24

@@ -20,6 +20,7 @@ from penstock.pipeline.once.deciding import (
     Write,
     deciding,
     giving_up,
+    settling,
 )
 from penstock.pipeline.once.names import TaskNames
 
@@ -64,6 +65,7 @@ class Driver:
         self.cluster, self.checkpoint, self.workers, self.random = cluster, checkpoint, workers, random
         self.epoch = -1
         self.may_fail = True
+        self.prepared: list[TransactionName] = []
         self.lost = 0
         self.steps = self._live()
 
@@ -78,6 +80,20 @@ class Driver:
             self.checkpoint.commit(batch)
             batch += 1
             yield
+            if self.happens(0.1):
+                yield from self.end()
+
+    def end(self) -> Iterator[None]:
+        """As a run that is stopped, whose tasks may go on for a while."""
+        self.prepared = []
+        yield from self._take(settling())
+        raise DriverError("it is over")
+
+    def leave(self) -> None:
+        """A task of an attempt that is given up, on an executor that does not know."""
+        batch = self.checkpoint.done
+        producer = self.cluster.begin(TaskNames(QUERY, f"late{self.random.random()}").take(batch))
+        self.cluster.write(producer, (batch, 0))
 
     def _tasks(self, batch: int) -> Generator[None, None, list[TransactionName]]:
         """Side by side; one that fails is run again, and its transaction stays as it is."""
@@ -113,6 +129,7 @@ class Driver:
     # -- the decision -------------------------------------------------------------------------------------------------
 
     def _decide(self, batch: int, prepared: list[TransactionName]) -> Iterator[None]:
+        self.prepared = prepared
         try:
             yield from self._take(deciding(batch, prepared))
         except DriverError:
@@ -143,7 +160,7 @@ class Driver:
         elif isinstance(step, Look):
             return cluster.last
         elif isinstance(step, ListOpen):
-            return cluster.open_ones()
+            return [one for one in cluster.open_ones() if one in self.prepared or not self.happens(0.1)]
         elif isinstance(step, Write):
             epoch = self.epoch
             self._send(lambda: cluster.decide(epoch, step.decision))

@@ -47,8 +47,16 @@ class World:
                 self.zombies.remove(zombie)
         elif chance < 0.302 and self.cluster.ids:
             self.cluster.time_out(self.random.choice(list(self.cluster.ids)))
+        elif chance < 0.306:
+            self.zombies.append(self._ending())
         elif not self._advance(self.driver):
             self.driver = self._new_driver()
+
+    def _ending(self) -> Driver:
+        """A run that was stopped some time ago."""
+        driver = self._new_driver()
+        driver.steps = driver.end()
+        return driver
 
     def _advance(self, driver: Driver) -> bool:
         try:
@@ -68,7 +76,7 @@ class World:
             pass
 
     def heal(self) -> None:
-        """What is late arrives, one driver is left, and does two batches more."""
+        """What is late arrives, one driver is left, does two batches more and is stopped when a task has come late."""
         self.zombies.clear()
         while self.cluster.late:
             self._arrive()
@@ -76,6 +84,11 @@ class World:
         self.driver.may_fail = False
         for _ in range(1_000):
             if self.checkpoint.done >= wanted:
+                self._check_ends()
+                self.driver.leave()
+                self.driver.steps = self.driver.end()
+                while self._advance(self.driver):
+                    pass
                 return
             if not self._advance(self.driver):
                 if self.lost:
@@ -96,6 +109,9 @@ class World:
         wanted = {(batch, row) for batch in range(self.checkpoint.done + 1) for row in range(TASKS * ROWS)}
         if set(counts) != wanted:
             raise ViolationError(f"rows are missing or too many: {sorted(set(counts) ^ wanted)[:4]}")
+        self._check_ends()
+
+    def _check_ends(self) -> None:
         if self.cluster.open_ones():
             raise ViolationError(f"{self.cluster.open_ones()} hang")
 

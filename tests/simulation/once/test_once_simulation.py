@@ -12,7 +12,10 @@ from tests.simulation.once import simulate as simulate_module
 from tests.simulation.once.cluster import Cluster
 from tests.simulation.once.simulate import simulate
 
+from penstock.client.values import TransactionName
 from penstock.pipeline.once import deciding, names
+from penstock.pipeline.once.deciding import Write, settling
+from penstock.pipeline.once.decision import Decision, decode_decision
 
 SEEDS, MOST_SEEDS = 150, 300
 
@@ -82,21 +85,44 @@ IN_TEXT = {
     "gives up what may be decided yet": Bug(
         deciding,
         """    yield Fence()
-    decision = yield from _found(batch)
+    decision = _about(batch, (yield Look()))
     for transaction in prepared:
 """,
-        "    decision = yield from _found(batch)\n    for transaction in prepared:\n",
+        "    decision = _about(batch, (yield Look()))\n    for transaction in prepared:\n",
     ),
     "leaves what it did not decide for": Bug(deciding, ABORTS_LEFT, ""),
     "does not look whether it is decided": Bug(
-        deciding, "(yield from _found(batch)), tuple(prepared)\n", "None, tuple(prepared)\n"
+        deciding, "_about(batch, last), tuple(prepared)\n", "None, tuple(prepared)\n"
     ),
     "goes on when what was decided is lost": Bug(
         deciding, "        if not is_committed:\n", "        if False:\n", keeps=False
     ),
+    "a run that ends leaves what is open": Bug(
+        deciding, "    still_open: Sequence[TransactionName] = yield ListOpen()\n", "    still_open = ()\n"
+    ),
+    "a run that ends says nobody what it aborts": Bug(
+        deciding, "        yield Write(last.replace(aborted=(*last.aborted, *aborted)))\n", "        pass\n"
+    ),
+    "what a run has aborted at its end is decided with": Bug(
+        deciding, " if one not in left or one in settled]", " if one not in left]"
+    ),
+    "a run that ends aborts what is decided": Bug(
+        deciding, "commits=transaction in last.transactions)", "commits=False)"
+    ),
     "a task takes the id of the same batch": Bug(names, "batch <= self._last_batch", "batch < self._last_batch"),
     "a task takes its id again and again": Bug(names, " or batch <= self._last_batch", ""),
 }
+
+
+def test_what_earlier_runs_have_aborted_stays_written_down() -> None:
+    """Until a batch is decided: the order to abort it may be under way still."""
+    earlier, later, committed = (TransactionName(name, 1, 0, True) for name in ("earlier", "later", "committed"))
+    last = Decision(7, (committed,), (earlier,))
+    steps = settling()
+    answers: list[object] = [None, None, last, [later]]
+    *_, written = [steps.send(answer) for answer in answers]
+    assert written == Write(Decision(7, (committed,), (earlier, later)))
+    assert decode_decision(last.encode()) == last
 
 
 def found(*, keeps: bool) -> bool:

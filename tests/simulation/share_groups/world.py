@@ -32,7 +32,7 @@ from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.records import KindRecord, key_version_of
 from penstock.coordinator.group.settings import Bounded, GroupSettings, ShareSettings
 from penstock.coordinator.group.share.records import KEYS
-from penstock.coordinator.group.share.state import ShareGroupState, decode_record
+from penstock.coordinator.group.share.state import ShareGroupRecord, ShareGroupState
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
@@ -198,7 +198,7 @@ class World:
         for key, value in append.records:
             version = key_version_of(key)
             assert version in KEYS
-            record: KindRecord = decode_record(version, key, value)
+            record: KindRecord = ShareGroupRecord.decode(version, key, value)
             record.apply_to(self.truth)
         self._check_assigned()
 

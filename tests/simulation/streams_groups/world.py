@@ -23,7 +23,7 @@ from penstock.coordinator.group.records import HISTORY_KEY_VERSION, key_version_
 from penstock.coordinator.group.settings import Bounded, GroupSettings, StreamsSettings
 from penstock.coordinator.group.streams.assignors.tasks import Task, each_task
 from penstock.coordinator.group.streams.requests import Heard, refused
-from penstock.coordinator.group.streams.state import StreamsState, decode_record
+from penstock.coordinator.group.streams.state import StreamsRecord, StreamsState
 from penstock.coordinator.group.streams.values import Current, InternalTopic
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.records import RemoveTopicRecord
@@ -94,7 +94,7 @@ class World(consumers.World):
             version = key_version_of(key)
             if version != HISTORY_KEY_VERSION:
                 assert version in KINDS
-                decode_record(version, key, value).apply_to(self.truth["streams"])
+                StreamsRecord.decode(version, key, value).apply_to(self.truth["streams"])
         self._check_owners()
 
     def carry_out(self, shard: GroupShard, effects: list[Effect]) -> None:

@@ -61,7 +61,7 @@ def test_a_follower_that_applies_what_is_not_committed(monkeypatch: pytest.Monke
 
 def test_a_vote_that_is_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StateFile, "write", lambda *_: None)
-    assert "goes back from epoch" in first_found(seeds(SEEDS, first=5), plan_of("kill all", "kill the leader"))
+    assert "goes back from epoch" in first_found(seeds(SEEDS, first=3), plan_of("kill all", "kill the leader"))
 
 
 def slow_disks(monkeypatch: pytest.MonkeyPatch, *, longest_s: float) -> None:
@@ -96,7 +96,7 @@ def test_a_snapshot_that_forgets_something(monkeypatch: pytest.MonkeyPatch) -> N
         return (record for record in records(self) if not isinstance(record, ProducerIdsRecord))
 
     monkeypatch.setattr(ClusterImage, "records", without_producer_ids)
-    assert "was given to" in first_found(seeds(SEEDS, first=1), plan_of("kill all"))
+    assert "was given to" in first_found(seeds(SEEDS, first=2), plan_of("kill all"))
 
 
 def test_a_controller_that_fences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from penstock.console.looks import LONG_S, LONGEST_REST_S, MAX_LOOKS, REST_FOR, Looks
+from penstock.console.looks import FRESH_S, LONG_S, LONGEST_REST_S, MAX_LOOKS, REST_FOR, Looks
 
 
 class Clock:
@@ -34,7 +34,7 @@ async def test_who_asks_while_a_look_is_under_way_gets_its_result() -> None:
     assert await asyncio.gather(*(looks.at("topics", cluster.look) for _ in range(100))) == [1] * 100
 
 
-@pytest.mark.parametrize(("takes_s", "rests_s"), [(0.0, 2.0), (1.0, REST_FOR), (60.0, LONGEST_REST_S)])
+@pytest.mark.parametrize(("takes_s", "rests_s"), [(0.0, FRESH_S), (1.0, REST_FOR), (60.0, LONGEST_REST_S)])
 async def test_a_look_rests_fifty_times_as_long_as_it_took(takes_s: float, rests_s: float) -> None:
     clock = Clock()
     looks, cluster = Looks(clock), Cluster(clock, takes_s)

@@ -167,6 +167,18 @@ def test_a_thread_looks_at_many_and_the_result_is_held(tmp_path: Path) -> None:
     assert log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=CLIENT).base_offset == 1_000
 
 
+@pytest.mark.parametrize("at", [17, 22, -1])
+def test_what_a_thread_looked_at_is_whole_and_a_clients(tmp_path: Path, at: int) -> None:
+    """A batch of which nothing waits is checked as any other, and so is one that is no client's."""
+    batch = bytearray(encode_batch([record() for _ in range(3)]))
+    log = open_log(tmp_path, CONFIG)
+    log.append_as_leader(memoryview(bytearray(batch)), leader_epoch=0, now_ms=NOW, origin=LOOKED_AT)
+    batch[at] ^= 1
+    with pytest.raises(KafkaError):
+        log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW, origin=LOOKED_AT)
+    assert log.log_end_offset == 3
+
+
 def test_what_a_thread_looked_at_has_the_time_of_its_append(tmp_path: Path) -> None:
     """Else retention would believe whatever time its producer thought of."""
     log = open_log(tmp_path, CONFIG.replace(message_timestamp_type=LOG_APPEND_TIME))

@@ -1,12 +1,14 @@
 """What a start after a crash writes: only what is not as it should be."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tests.unit.log.logs import append, batch, open_log
 
-from penstock.log import recovery
+from penstock.log import loading, recovery
 from penstock.log.disk import Disk, OpenFile
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 EPOCHS = "leader-epoch-checkpoint"
 
@@ -64,3 +66,32 @@ def test_a_file_is_read_once_in_large_pieces(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(OpenFile, "read_at", watched)
     assert open_log(tmp_path).log_end_offset == 40
     assert len(seen) < 10
+
+
+def test_what_was_recovered_once_is_believed_until_the_next_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(open_log(tmp_path), batch())
+    recovers = Mock(wraps=loading._recover)
+    monkeypatch.setattr(loading, "_recover", recovers)
+    log = open_log(tmp_path)
+    for _ in range(2):
+        assert log.load().end_offset == 1
+        log.abandon()
+    assert recovers.call_count == 1
+    open_log(tmp_path).load()
+    assert recovers.call_count == 2
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("failure", [None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)])
+def test_what_a_thread_gives_back_is_believed_if_it_is_whole_and_its_disk_well(
+    tmp_path: Path, is_whole: bool, failure: KafkaError | None
+) -> None:
+    log = open_log(tmp_path)
+    append(log, batch())
+    log.lend()
+    log.health.failure = failure
+    assert log.take_back(is_whole=is_whole) == []
+    is_believed = is_whole and failure is None
+    assert (log.is_loaded, log._unread.is_clean) == (is_believed, is_believed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from functools import partial
 from typing import Any
 
@@ -86,7 +85,7 @@ class Inner(asyncio.BufferedProtocol):
 class End:
     """A protocol, its layer and its wire; and what the layer's watcher heard."""
 
-    def __init__(self, context: ssl.SSLContext, buffers: TlsBuffers, inner: Inner, **how: Any) -> None:
+    def __init__(self, context: Any, buffers: TlsBuffers, inner: Inner, **how: Any) -> None:
         self.inner, self.wire = inner, Wire()
         self.is_secured, self.is_lost, self.fault = False, False, ""
         self.layer = TlsLayer(inner, partial(context.wrap_bio, **how), buffers, self)
@@ -113,24 +112,14 @@ class End:
         return data
 
 
-class Pair:
+class Ends:
     """A client and a server that share their buffers, as two connections of one node would."""
 
-    def __init__(
-        self,
-        authority: Authority,
-        server: Holder,
-        client: Holder | None = None,
-        buffers: TlsBuffers | None = None,
-        **settings: str,
-    ) -> None:
-        self.buffers = buffers = buffers or TlsBuffers(lambda: 0.0)
-        serving = authority.keys_of(server) | {key.replace("_", "."): value for key, value in settings.items()}
-        self.serving = Keys(lambda: serving, serving_context)
-        asking = authority.keys_of(client)
-        self.server = End(self.serving.context, buffers, Inner(), server_side=True)
-        context = Keys(lambda: asking, asking_context).context
-        self.client = End(context, buffers, Inner(), server_hostname="localhost")
+    def __init__(self, serving: Any, asking: Any, buffers: TlsBuffers) -> None:
+        """With their contexts."""
+        self.buffers = buffers
+        self.server = End(serving, buffers, Inner(), server_side=True)
+        self.client = End(asking, buffers, Inner(), server_hostname="localhost")
         self.at_once = RECEIVED_BYTES
         self.server.layer.connection_made(self.server.wire)
         self.client.layer.connection_made(self.client.wire)
@@ -144,3 +133,20 @@ class Pair:
         data = bytes(source.wire.sent)
         source.wire.sent[:] = target.take(data, self.at_once)
         return len(source.wire.sent) < len(data)
+
+
+class Pair(Ends):
+    """With OpenSSL's contexts, of keys."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        server: Holder,
+        client: Holder | None = None,
+        buffers: TlsBuffers | None = None,
+        **settings: str,
+    ) -> None:
+        serving = authority.keys_of(server) | {key.replace("_", "."): value for key, value in settings.items()}
+        self.serving = Keys(lambda: serving, serving_context)
+        asking = Keys(lambda: authority.keys_of(client), asking_context)
+        super().__init__(self.serving.context, asking.context, buffers or TlsBuffers(lambda: 0.0))

@@ -190,6 +190,35 @@ async def test_what_is_no_handshake_ends_the_connection(
     if bytes_sent[0] != 22:
         assert end.wire.is_aborted
         assert not end.wire.sent, "an alert would be taken for a length"
+    end.layer.connection_lost(None)
+    assert end.inner.calls == ["lost"]
+    assert end.is_lost
+
+
+async def test_what_is_written_is_something_and_nothing_once_it_is_closed(authority: Authority, server: Holder) -> None:
+    pair = Pair(authority, server)
+    pair.exchange()
+    pair.server.layer.write(b"")
+    assert not pair.server.wire.sent
+    pair.server.layer.close()
+    said = bytes(pair.server.wire.sent)
+    pair.server.layer.write(b"late")
+    pair.server.layer.close()
+    assert pair.server.wire.sent == said
+
+
+async def test_a_handshake_that_was_done_in_time_stays_so(
+    authority: Authority, server: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers, "HANDSHAKE_S", 0.0)
+    pair = Pair(authority, server)
+    pair.exchange()
+    for _ in range(5):
+        await turn()
+    for end in (pair.client, pair.server):
+        assert end.is_secured
+        assert not end.fault
+        assert not end.wire.is_closed
 
 
 async def test_a_handshake_is_bounded(authority: Authority, server: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,6 +299,10 @@ async def test_a_client_says_that_nobody_speaks_tls_there(authority: Authority, 
     client = Pair(authority, server).client
     client.take(b"HTTP/1.1 400 Bad Request")
     assert "what listens there does not speak TLS" in client.fault
+    refused = Pair(authority, server).client
+    refused.take(b"\x15\x03\x03\x00\x02\x02\x28")
+    assert "does not speak TLS" not in refused.fault, "an alert may be its first word"
+    assert refused.fault
     gone = Pair(authority, server).client
     gone.layer.connection_lost(None)
     assert "closed the connection during the TLS handshake" in gone.fault

@@ -34,7 +34,7 @@ def release_level(option: str, text: str) -> int:
 
 def release_levels(metadata_version: int, *, is_upgrade: bool) -> dict[str, int]:
     """Only features that can be changed here; no upgrade takes one away."""
-    changeable = KAFKAS_FEATURES.keys() & SUPPORTED_FEATURES.keys() - {KRAFT_VERSION}
+    changeable = sorted(KAFKAS_FEATURES.keys() & SUPPORTED_FEATURES.keys() - {KRAFT_VERSION})
     levels = {name: min(default_level(name, metadata_version), SUPPORTED_FEATURES[name].newest) for name in changeable}
     return {METADATA_VERSION: metadata_version} | {
         name: level for name, level in levels.items() if level or not is_upgrade

@@ -142,7 +142,7 @@ def decode_offsets(record: Record) -> dict[str, object]:
 
 
 def _consumer_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:
-    group_id, name, message = consumer_records.decoded_message(version, key, value)
+    group_id, name, message = consumer_records.CODEC.decoded_message(version, key, value)
     named = {NAMES_ARE.get(version, "memberId"): name} if name else {}
     payload = message and as_dictionary(message, 0)
     return {"key": {"type": OF_CONSUMER_GROUPS[version], "group": group_id} | named, "payload": payload}

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import has_ended, tasks_of
+from penstock.pipeline.jvm import forget, has_ended, tasks_of
 from penstock.pipeline.running.run import BesideOthers, plain_message
 
 LOOK_EVERY_S: Final = 0.5
@@ -113,6 +113,7 @@ class SharedPlace(Place):
             yield session
         finally:
             _end_all(session, self.beside.begun)
+            forget(session)
             self._own = None
 
     def stop(self) -> threading.Event:

@@ -132,6 +132,7 @@ class JsonView:
             read_bytes=dict(batch.read_bytes),
             phases_ms=dict(batch.phases_ms),
             watermark_ms=batch.watermark_ms,
+            began_ms=batch.began_ms,
             state=state and {name: getattr(state, name) for name in state.__fields__},
         )
 

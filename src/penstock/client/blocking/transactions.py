@@ -4,6 +4,7 @@ All is asked in the way of transaction.version 1, which every cluster understand
 go there, and the epoch is raised with each `begin`. So a producer's id and epoch name one transaction.
 """
 
+import itertools
 import re
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -15,7 +16,10 @@ from penstock.client.blocking.produce import ProducerIdentity
 from penstock.client.errors import raise_for
 from penstock.client.messages import TRANSACTION_COORDINATOR
 from penstock.client.values import TransactionName, numbers_by_topic
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.hashing import coordinator_partition
+from penstock.protocol.internal_topics import TRANSACTION_STATE
 from penstock.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -133,19 +137,51 @@ class TransactionCoordinators:
         broker's list. So the coordinators of those that are asked for say whether these are among them.
         """
 
-        def attempt() -> list[TransactionName]:
-            self._cluster.look_at_brokers()
-            found = []
-            for broker in self._cluster.metadata.brokers.values():
-                connection = self._cluster.connection(broker.address)
-                names = _listed(connection, prefix)
-                for start in range(0, len(names), IDS_AT_ONCE):
-                    found += _described(connection, names[start : start + IDS_AT_ONCE])
-            return found
-
-        found = self._cluster.retried(attempt)
+        found = self._cluster.retried(lambda: self._in_lists(prefix))
         unseen = [name for name in asked_for if name not in found]
         return found + [name for name in unseen if name in self._described_by_coordinator(name.transactional_id)]
+
+    def all_open(self, prefix: str) -> list[TransactionName]:
+        """The same, and none is missing: before the lists and behind them each coordinator's partition is where it was.
+
+        As the lists are, where the user may not know how many partitions there are (DESCRIBE on the internal topic).
+        """
+
+        partitions = self._cluster.partitions_there([TRANSACTION_STATE]).get(TRANSACTION_STATE, ())
+        probes = _id_of_each_partition(f"{prefix}nobody-", len(partitions))
+
+        def attempt() -> list[TransactionName]:
+            before = self._holders(probes)
+            found = self._in_lists(prefix)
+            if self._holders(probes) != before:
+                raise_for(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "transactions move between coordinators")
+            return found
+
+        return self._cluster.retried(attempt)
+
+    def _in_lists(self, prefix: str) -> list[TransactionName]:
+        self._cluster.look_at_brokers()
+        found = []
+        for broker in self._cluster.metadata.brokers.values():
+            connection = self._cluster.connection(broker.address)
+            names = _listed(connection, prefix)
+            for start in range(0, len(names), IDS_AT_ONCE):
+                found += _described(connection, names[start : start + IDS_AT_ONCE])
+        return found
+
+    def _holders(self, ids: Collection[str]) -> dict[str, Address]:
+        """By ids that nobody has, the broker that says so: their coordinator. KafkaError where there is none."""
+        request, held = DescribeTransactionsRequest(transactional_ids=list(ids)), dict[str, Address]()
+        self._cluster.look_at_brokers()
+        for broker in self._cluster.metadata.brokers.values() if ids else ():
+            connection = self._cluster.connection(broker.address)
+            response = connection.request(ApiKey.DESCRIBE_TRANSACTIONS, request, DescribeTransactionsResponse)
+            for state in response.transaction_states:
+                if state.error_code in (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
+                    held[state.transactional_id] = broker.address
+        if len(held) < len(ids):
+            raise_for(ErrorCode.COORDINATOR_NOT_AVAILABLE, "some transactions have no coordinator for now")
+        return held
 
     def _described_by_coordinator(self, transactional_id: str) -> list[TransactionName]:
         """Its transaction, if it is open."""
@@ -195,6 +231,15 @@ def _first_refusal(response: AddPartitionsToTxnResponse) -> int:
         if row.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED
     ]
     return max(codes, default=0)
+
+
+def _id_of_each_partition(prefix: str, count: int) -> list[str]:
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        if len(found) == count:
+            break
+        found.setdefault(coordinator_partition(f"{prefix}{number}", count), f"{prefix}{number}")
+    return list(found.values())
 
 
 def _listed(connection: BlockingConnection, prefix: str) -> list[str]:

@@ -161,7 +161,7 @@ class _Positions(ABC):
         if consumer is not self._reader:
             consumer.intercept(_Returned(self.unstored))
         self._reader = consumer
-        await self._do(self._rows.create())
+        await self._create()
         await consumer.subscribe(topics, pattern=pattern, listener=_Owning(self))
 
     async def reload(self) -> None:
@@ -186,6 +186,13 @@ class _Positions(ABC):
             self._held[partition] = Held(owners[partition], place)
             self.unstored.pop(partition, None)
             consumer.seek(partition, place.offset)
+
+    async def _create(self) -> None:
+        """Of members that do it at the same moment PostgreSQL refuses all but one; the next time the table is there."""
+        try:
+            await self._do(self._rows.create())
+        except Exception:  # of any driver; what is wrong for another reason is so again
+            await self._do(self._rows.create())
 
     def leave(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:

@@ -3,7 +3,7 @@
 import { ask, html, openStream, place, post, render, session, useEffect, useState, useStreamState, to } from "./core.js";
 import { Overview, Broker } from "./cluster.js";
 import { Group, Groups } from "./groups.js";
-import { Connect, Moves, Schema, Schemas } from "./others.js";
+import { Connect, Moves, Pipelines, Schema, Schemas } from "./others.js";
 import { Security } from "./security.js";
 import { Said } from "./parts.js";
 import { Topic, Topics } from "./topics.js";
@@ -18,6 +18,7 @@ const PAGES = {
   moves: Moves,
   security: Security,
   connect: Connect,
+  pipelines: Pipelines,
   schemas: Schemas,
   schema: Schema,
 };
@@ -27,6 +28,7 @@ const LINKS = [
   ["groups", "Groups", ["group"]],
   ["moves", "Replicas", []],
   ["security", "Security", []],
+  ["pipelines", "Pipelines", [], "has_worker"],
   ["connect", "Connect", [], "has_worker"],
   ["schemas", "Schemas", ["schema"], "has_registry"],
 ];

@@ -9,8 +9,6 @@ const Tile = ({ label, value, alarm, href }) =>
 const per = (value) => `${rate(value)}/s`;
 const bytesPer = (value) => (value === null || value === undefined ? "–" : `${bytes(value)}/s`);
 
-const topicLink = (name) => html`<a href=${to("topic", { name })}>${name}</a>`;
-
 const Problems = ({ problems }) =>
   [
     ["offline", "Offline partitions", "nobody leads them: nothing can be read or written"],
@@ -22,10 +20,10 @@ const Problems = ({ problems }) =>
         <${Table}
           label=${title}
           columns=${[
-            { id: "topic", label: "Topic", cell: (row) => topicLink(row.topic) },
+            { id: "topic", label: "Topic", link: "topic" },
             { id: "partition", label: "Partition", number: true, cell: (row) => row.partition },
-            { id: "replicas", label: "Replicas", cell: (row) => row.replicas.join(", ") },
-            { id: "isr", label: "In sync", cell: (row) => row.isr.join(", ") || "–" },
+            { id: "replicas", label: "Replicas" },
+            { id: "isr", label: "In sync" },
             { id: "missing", label: "Not in sync", cell: (row) => html`<b class="bad">${row.replicas.filter((it) => !row.isr.includes(it)).join(", ") || "–"}</b>` },
           ]}
           ...${{ rows: problems[kind].partitions.slice(0, 20) }}
@@ -36,11 +34,11 @@ const Problems = ({ problems }) =>
 const BROKERS = [
   { id: "id", label: "Broker", cell: (row) => html`<a href=${to("broker", { id: row.id })}>${row.id}</a>` },
   { id: "address", label: "Address", cell: (row) => html`<code>${row.address}</code>` },
-  { id: "rack", label: "Rack", cell: (row) => row.rack || "–" },
-  { id: "state", label: "State", cell: (row) => html`<${State} text=${row.state} />` },
-  { id: "lease", label: "Lease", cell: (row) => (row.lease ? html`<${State} text=${row.lease} />` : "–") },
-  { id: "leads", label: "Leads", number: true, cell: (row) => count(row.leads) },
-  { id: "holds", label: "Replicas", number: true, cell: (row) => count(row.holds) },
+  { id: "rack", label: "Rack" },
+  { id: "state", label: "State", state: true },
+  { id: "lease", label: "Lease", state: true },
+  { id: "leads", label: "Leads", number: true },
+  { id: "holds", label: "Replicas", number: true },
 ];
 
 export const Overview = () => {
@@ -63,7 +61,7 @@ export const Overview = () => {
       <div class="cards">
         ${it.rates.times.length > 0 &&
         html`<${Card} title="Records"><${Chart} label="Records written per second" ...${{ times: it.rates.times, unit: per, lines: [{ label: "in", values: it.rates["records in"] }] }} /><//>
-          <${Card} title="Bytes"><${Chart} label="Bytes per second" ...${{ times: it.rates.times, unit: bytesPer, lines: [{ label: "in", values: it.rates["bytes in"] }, { label: "out", values: it.rates["bytes out"] }] }} /><//>`}
+          <${Card} title="Bytes"><${Chart} label="Bytes per second" whole ...${{ times: it.rates.times, unit: bytesPer, lines: [{ label: "in", values: it.rates["bytes in"] }, { label: "out", values: it.rates["bytes out"] }] }} /><//>`}
         <${Problems} problems=${it.problems} />
         <${Card} title="Brokers" wide><${Table} label="Brokers" columns=${BROKERS} ...${{ rows: it.brokers }} /><//>
         <${Card} title="Groups furthest behind"
@@ -72,9 +70,9 @@ export const Overview = () => {
             label="Groups furthest behind"
             empty="No group has an offset."
             columns=${[
-              { id: "name", label: "Group", cell: (row) => html`<a href=${to("group", { name: row.name })}>${row.name}</a>` },
-              { id: "state", label: "State", cell: (row) => html`<${State} text=${row.state} />` },
-              { id: "lag", label: "Lag", number: true, cell: (row) => count(row.lag) },
+              { id: "name", label: "Group", link: "group" },
+              { id: "state", label: "State", state: true },
+              { id: "lag", label: "Lag", number: true },
             ]}
             ...${{ rows: behind.data.groups.filter((row) => row.lag !== null) }}
           />`}<//
@@ -84,10 +82,10 @@ export const Overview = () => {
           html`<${Table}
             label="Replicas of the metadata log"
             columns=${[
-              { id: "id", label: "Node", cell: (row) => row.id },
-              { id: "role", label: "Role", cell: (row) => html`<${State} text=${row.role} />` },
-              { id: "end", label: "Log end", number: true, cell: (row) => count(row.end) },
-              { id: "lag", label: "Behind", number: true, cell: (row) => count(row.lag) },
+              { id: "id", label: "Node" },
+              { id: "role", label: "Role", state: true },
+              { id: "end", label: "Log end", number: true },
+              { id: "lag", label: "Behind", number: true },
             ]}
             ...${{ rows: quorum.data.replicas }}
           />`}<//
@@ -120,7 +118,7 @@ export const Broker = ({ query }) => {
           columns=${[
             { id: "path", label: "Directory", cell: (row) => html`<code>${row.path}</code>` },
             { id: "error", label: "State", cell: (row) => html`<${State} text=${row.error || "online"} />` },
-            { id: "partitions", label: "Partitions", number: true, cell: (row) => count(row.partitions) },
+            { id: "partitions", label: "Partitions", number: true },
             { id: "bytes", label: "Logs", number: true, cell: (row) => bytes(row.bytes) },
             { id: "usable", label: "Free", number: true, cell: (row) => bytes(row.usable) },
             { id: "total", label: "Of", number: true, cell: (row) => bytes(row.total) },

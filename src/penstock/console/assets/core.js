@@ -39,10 +39,11 @@ export const post = async (path, body) =>
     })
   ).document;
 
-export const pathOf = (name, query = {}) => {
+const queryOf = (query = {}) => {
   const known = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return `/api/${name}${known.length ? `?${new URLSearchParams(known)}` : ""}`;
+  return known.length ? `?${new URLSearchParams(known)}` : "";
 };
+export const pathOf = (name, query) => `/api/${name}${queryOf(query)}`;
 
 // One stream of events for all tabs: who has the lock reads it and tells the others.
 
@@ -146,10 +147,7 @@ export function useView(path) {
 
 // Addresses within the page: #/topic?name=clicks&tab=records
 
-export const to = (page, query = {}) => {
-  const known = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return `#/${page}${known.length ? `?${new URLSearchParams(known)}` : ""}`;
-};
+export const to = (page, query) => `#/${page}${queryOf(query)}`;
 
 export function place() {
   const [page, query] = location.hash.replace(/^#\/?/, "").split("?");

@@ -1,9 +1,7 @@
 // Where replicas go, what connectors do, which schemas there are.
 
-import { ask, bytes, count, html, indented, pathOf, replace, to, useEffect, useState, useView } from "./core.js";
-import { LIMIT, Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
-
-const topicOf = (row) => html`<a href=${to("topic", { name: row.topic })}>${row.topic}</a>`;
+import { ask, bytes, count, html, indented, pathOf, rate, replace, time, to, useEffect, useState, useView } from "./core.js";
+import { LIMIT, Card, Change, Fault, Page, Pager, Search, State, Table, link } from "./parts.js";
 
 export const Moves = () => {
   const moves = useView(pathOf("moves"));
@@ -17,10 +15,10 @@ export const Moves = () => {
           label="Moves under way"
           empty="No replica is on the move."
           columns=${[
-            { id: "topic", label: "Topic", cell: topicOf },
+            { id: "topic", label: "Topic", link: "topic" },
             { id: "partition", label: "Partition", number: true, cell: (row) => row.partition },
-            { id: "removing", label: "From", cell: (row) => row.removing.join(", ") || "–" },
-            { id: "adding", label: "To", cell: (row) => row.adding.join(", ") || "–" },
+            { id: "removing", label: "From" },
+            { id: "adding", label: "To" },
             { id: "progress", label: "Progress", cell: (row) => html`<progress aria-label=${`Progress of ${row.topic}-${row.partition}`} max=${Number(row.of_bytes) || 1} value=${Number(row.bytes)}></progress> ${bytes(row.bytes)} of ${bytes(row.of_bytes)}` },
           ]}
           ...${{ rows: moves.data.moves }}
@@ -33,9 +31,9 @@ export const Moves = () => {
             label="Leaders by broker"
             columns=${[
               { id: "id", label: "Broker", cell: (row) => html`<a href=${to("broker", { id: row.id })}>${row.id}</a>` },
-              { id: "rack", label: "Rack", cell: (row) => row.rack || "–" },
-              { id: "should", label: "Should lead", number: true, cell: (row) => count(row.should) },
-              { id: "does", label: "Leads", number: true, cell: (row) => count(row.does) },
+              { id: "rack", label: "Rack" },
+              { id: "should", label: "Should lead", number: true },
+              { id: "does", label: "Leads", number: true },
             ]}
             ...${{ rows: leaders.data.brokers }}
           />
@@ -44,11 +42,11 @@ export const Moves = () => {
             label="Led by another than planned"
             empty="Every partition is led by who should."
             columns=${[
-              { id: "topic", label: "Topic", cell: topicOf },
+              { id: "topic", label: "Topic", link: "topic" },
               { id: "partition", label: "Partition", number: true, cell: (row) => row.partition },
               { id: "leader", label: "Leader", cell: (row) => (row.leader < 0 ? "none" : row.leader) },
-              { id: "should", label: "Should lead", cell: (row) => row.should },
-              { id: "isr", label: "In sync", cell: (row) => row.isr.join(", ") },
+              { id: "should", label: "Should lead" },
+              { id: "isr", label: "In sync" },
               { id: "elect", label: "", cell: (row) => html`<${Change} label=${`Let ${row.should} lead`} title=${`Let broker ${row.should} lead`} action="elect-leader" ...${{ fixed: { topic: row.topic, partition: String(row.partition) } }} quiet />` },
             ]}
             ...${{ rows: leaders.data.elsewhere }}
@@ -62,8 +60,8 @@ export const Moves = () => {
           columns=${[
             { id: "number", label: "Group", number: true, cell: (row) => row.number },
             { id: "leader", label: "Leader", cell: (row) => (row.leader < 0 ? html`<b class="bad">none</b>` : row.leader) },
-            { id: "replicas", label: "Voters", cell: (row) => row.replicas.join(", ") },
-            { id: "isr", label: "Caught up", cell: (row) => row.isr.join(", ") },
+            { id: "replicas", label: "Voters" },
+            { id: "isr", label: "Caught up" },
             { id: "topics", label: "Topics", cell: (row) => Object.keys(row.topics).join(", ") || "–" },
           ]}
           ...${{ rows: groups.data.groups }}
@@ -73,20 +71,8 @@ export const Moves = () => {
   <//>`;
 };
 
-const AGAIN_MS = 5000;
-
 export const Connect = () => {
-  const [view, set] = useState({ loading: true });
-  useEffect(() => {
-    const look = () =>
-      !document.hidden &&
-      ask(pathOf("connect"))
-        .then(({ document: data }) => set({ data }))
-        .catch((error) => set((before) => ({ data: before.data, error: error.message })));
-    look();
-    const timer = setInterval(look, AGAIN_MS);
-    return () => clearInterval(timer);
-  }, []);
+  const view = useView(pathOf("connect"));
   return html`<${Page} title="Connect" about=${view.data?.worker || ""}>
     <${Fault} view=${view} />
     ${view.data &&
@@ -94,17 +80,50 @@ export const Connect = () => {
       label="Connectors"
       empty="There are no connectors."
       columns=${[
-        { id: "name", label: "Connector", cell: (row) => row.name },
-        { id: "type", label: "Kind", cell: (row) => row.type },
-        { id: "state", label: "State", cell: (row) => html`<${State} text=${row.state} />` },
+        { id: "name", label: "Connector" },
+        { id: "type", label: "Kind" },
+        { id: "state", label: "State", state: true },
         { id: "tasks", label: "Tasks", cell: (row) => row.tasks.map((task) => html`<span key=${task.id}>${task.id} <${State} text=${task.state} /> </span>`) },
-        { id: "worker", label: "Worker", cell: (row) => row.worker },
+        { id: "worker", label: "Worker" },
         { id: "trace", label: "Why", cell: (row) => [row.trace, ...row.tasks.map((task) => task.trace)].find(Boolean)?.split("\n")[0] || "–" },
       ]}
       ...${{ rows: view.data.connectors, rowKey: (row) => row.name }}
     />`}
   <//>`;
 };
+
+const topics = (names) => names.map((name) => html`<div key=${name}>${link("topic", name)}</div>`);
+
+// What queries of pipelines do, of all or about one topic.
+export const Queries = ({ topic, query, onMove }) => {
+  const view = useView(pathOf("pipelines", { topic, from: query.from, limit: LIMIT }));
+  const it = view.data;
+  return html`<${Fault} view=${view} />
+    ${it &&
+    html`<${Table}
+        label="Queries of pipelines"
+        empty=${topic ? "No pipeline reads or writes this topic." : "The workers run no pipelines."}
+        columns=${[
+          { id: "pipeline", label: "Pipeline", cell: (row) => html`${row.pipeline}<br /><small>${row.sink}</small>` },
+          { id: "state", label: "State", state: true },
+          { id: "reads", label: "Reads", cell: (row) => (row.reads.length ? topics(row.reads) : "–") },
+          { id: "writes", label: "Writes", link: "topic" },
+          { id: "lag", label: "Behind", number: true },
+          { id: "rate", label: "Rows/s", number: true, cell: (row) => rate(row.rate) },
+          { id: "rows", label: "Rows in, out", number: true, cell: (row) => html`${count(row.rows_in)}<br />${count(row.rows_out)}` },
+          { id: "began", label: "Last batch", tight: true, cell: (row) => (row.took_ms === null ? "–" : html`${row.began ? time(row.began).slice(0, 19) : ""}<br /><small>${count(row.took_ms)} ms</small>`) },
+          { id: "restarts", label: "Restarts", number: true },
+          { id: "failure", label: "Last failure", cell: (row) => (row.failure ? html`<span class="words">${row.failure}</span>` : "–") },
+        ]}
+        ...${{ rows: it.queries, rowKey: (row) => `${row.pipeline}: ${row.sink}` }}
+      />
+      ${onMove && html`<${Pager} from=${it.from} limit=${LIMIT} total=${it.total} onMove=${onMove} />`}`}`;
+};
+
+export const Pipelines = ({ query }) =>
+  html`<${Page} title="Pipelines" about="Each sink is a query: how far it is behind was so at the end of its last batch.">
+    <${Queries} ...${{ query }} onMove=${(from) => replace("pipelines", { from })} />
+  <//>`;
 
 // The registry is asked when a page is opened, and not again by itself.
 const useAsked = (path, turn) => {
@@ -147,7 +166,7 @@ export const Schemas = ({ query }) => {
     html`<${Table}
         label="Subjects"
         empty="No subject has such a name."
-        columns=${[{ id: "name", label: "Subject", cell: (name) => html`<a href=${to("schema", { name })}>${name}</a>` }]}
+        columns=${[{ id: "name", label: "Subject", cell: (name) => link("schema", name) }]}
         ...${{ rows: it.subjects, rowKey: (name) => name }}
       />
       <${Pager} from=${it.from} limit=${LIMIT} total=${it.total} onMove=${(from) => replace("schemas", { ...query, from })} />`}

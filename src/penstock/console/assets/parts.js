@@ -1,6 +1,6 @@
 // Parts of pages: tables, charts, forms for changes.
 
-import { html, pathOf, post, session, show, useEffect, useRef, useState } from "./core.js";
+import { count, html, post, session, show, to, useEffect, useRef, useState } from "./core.js";
 
 export const Page = ({ title, about, actions, children }) => {
   const head = useRef();
@@ -29,15 +29,27 @@ export const Fault = ({ view }) =>
     ? html`<p class="fault" role="alert">${view.error}${view.data ? " · what is below was so before" : ""} · trying again</p>`
     : view.loading && html`<p class="loading" aria-busy="true">Loading…</p>`;
 
-const CALM = new Set(["in service", "Stable", "RUNNING", "held", "leader", "voter", "observer", "ALLOW"]);
-const WARNS = new Set(["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "PAUSED", "fenced"]);
-const ALARMS = new Set(["silent", "over", "FAILED", "Dead", "DENY"]);
+const CALM = new Set(["in service", "Stable", "RUNNING", "running", "done", "held", "leader", "voter", "observer", "ALLOW"]);
+const WARNS = new Set(["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "PAUSED", "fenced", "starting"]);
+const ALARMS = new Set(["silent", "over", "FAILED", "failing", "failed", "Dead", "DENY"]);
 export const State = ({ text }) =>
   html`<span class=${`state ${CALM.has(text) ? "calm" : WARNS.has(text) ? "warn" : ALARMS.has(text) ? "alarm" : ""}`}>
     ${text || "–"}
   </span>`;
 
-// `columns`: { id, label, number, tight (on one line), sorts, cell: (row) => … }. `sort` and `onSort` where the server sorts.
+export const link = (page, name) => html`<a href=${to(page, { name })}>${name}</a>`;
+
+// What stands below a column, unless it says it by its own `cell`.
+const plain = (it, row) => {
+  const value = row[it.id];
+  if (it.number) return count(value);
+  const text = Array.isArray(value) ? value.join(", ") : value;
+  if (text === undefined || text === null || text === "") return "–";
+  return it.state ? html`<${State} ...${{ text }} />` : it.link ? link(it.link, text) : text;
+};
+
+// `columns`: { id, label, number, state, link (the page of what has this name), tight (on one line), sorts, cell: (row) => … }.
+// `sort` and `onSort` where the server sorts.
 export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey }) =>
   rows.length === 0
     ? html`<p class="empty">${empty || "Nothing here."}</p>`
@@ -66,7 +78,7 @@ export const Table = ({ label, columns, rows, empty, sort, desc, onSort, rowKey 
             ${rows.map(
               (row) =>
                 html`<tr ...${{ key: rowKey ? rowKey(row) : undefined }}>
-                  ${columns.map((it) => html`<td class=${it.number ? "number" : it.tight ? "tight" : ""}>${it.cell(row)}</td>`)}
+                  ${columns.map((it) => html`<td class=${it.number ? "number" : it.tight ? "tight" : ""}>${it.cell ? it.cell(row) : plain(it, row)}</td>`)}
                 </tr>`,
             )}
           </tbody>
@@ -101,53 +113,59 @@ export const Search = ({ label, value, onSearch }) => {
   />`;
 };
 
-const colour = (place, name) => {
-  place.style.color = `var(${name})`;
-  return getComputedStyle(place).color;
-};
-const faint = (ink) => ink.replace("rgb(", "rgba(").replace(")", ", 0.13)");
-
+const HEIGHT = 150;
+const [TOP, RIGHT, BOTTOM, LEFT] = [8, 14, 24, 58];
+const SECONDS = [5, 10, 30, 60, 300, 600, 900, 1800, 3600];
 const clock = (second, isExact) => new Date(second * 1000).toTimeString().slice(0, isExact ? 8 : 5);
+const upTo = (first, last, step) => Array.from({ length: Math.max(0, Math.floor(last / step) - Math.ceil(first / step) + 1) }, (_, at) => (Math.ceil(first / step) + at) * step);
 
-// `lines`: { label, values, shown }; `values` may have gaps. `whole`: there is nothing between 0 and 1.
+// The distance of a few round numbers up to `most`.
+const roundStep = (most) => {
+  const ten = 10 ** Math.floor(Math.log10(most / 3));
+  return ten * [1, 2, 5, 10].find((it) => it * ten * 4 >= most);
+};
+
+const Drawn = ({ times, lines, unit, whole, width }) => {
+  const [first, last] = [times[0], times.at(-1)];
+  const most = Math.max(...lines.flatMap((it) => it.values), 0) * 1.1 || 1;
+  const x = (second) => LEFT + (first === last ? 1 : (second - first) / (last - first)) * (width - LEFT - RIGHT);
+  const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
+  const step = SECONDS.find((it) => ((last - first) / it) * 90 < width - LEFT) || 3600;
+  const rows = upTo(0, most, Math.max(roundStep(most), whole ? 1 : 0));
+  return html`<svg ...${{ width, height: HEIGHT }} aria-hidden="true">
+    ${rows.map((it) => html`<line key=${`l${it}`} class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${y(it)} y2=${y(it)} /><text key=${`t${it}`} x=${LEFT - 8} y=${y(it) + 4} text-anchor="end">${unit(it)}</text>`)}
+    ${upTo(first, last, step).map((it) => html`<text key=${it} x=${Math.min(x(it), width - 28)} y=${HEIGHT - 6} text-anchor="middle">${clock(it, step < 60)}</text>`)}
+    ${lines.map(({ values }, at) => {
+      const known = times.map((second, place) => [second, values[place]]).filter(([, value]) => value !== null && value !== undefined);
+      if (!known.length) return null;
+      const path = `M${known.map(([second, value]) => `${x(second).toFixed(1)},${y(value).toFixed(1)}`).join("L")}`;
+      const [[from], [until, end]] = [known[0], known.at(-1)];
+      return html`<g key=${at} class=${`line-${at + 1}`}>
+        ${at === 0 && html`<path class="area" d=${`${path}V${y(0)}H${x(from)}Z`} />`}
+        <path d=${path} /><circle cx=${x(until)} cy=${y(end)} r="2.5" />
+      </g>`;
+    })}
+  </svg>`;
+};
+
+// `lines`: { label, values }; `values` may have gaps. `whole`: there is nothing between 0 and 1.
 export const Chart = ({ label, times, lines, unit, whole }) => {
   const place = useRef();
-  const plot = useRef();
+  const [width, setWidth] = useState(300);
   const drawn = times.length > 0;
   useEffect(() => {
-    if (!drawn || !window.uPlot) return undefined; // a page goes on without its chart
-    const inks = ["--line-1", "--line-2"].map((it) => colour(place.current, it));
-    const axis = { stroke: colour(place.current, "--quiet"), grid: { stroke: colour(place.current, "--rule"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-    const options = {
-      width: place.current.clientWidth || 300,
-      height: 150,
-      legend: { show: false },
-      cursor: { show: false },
-      padding: [8, 24, 0, 0],
-      scales: { x: { range: (_, first, last) => [first === last ? first - 10 : first, last] }, y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
-      axes: [
-        { ...axis, size: 26, space: 80, values: (_, all) => all.map((it) => clock(it, all.at(-1) - all[0] < 600)) },
-        { ...axis, size: 56, values: (_, all) => all.map((it) => (whole && it % 1 ? "" : unit(it))) },
-      ],
-      series: [{}, ...lines.map((it, at) => ({ stroke: inks[at], spanGaps: true, fill: at ? undefined : faint(inks[at]), width: 2, points: { space: 24, size: 5 } }))],
-    };
-    plot.current = new uPlot(options, [times, ...lines.map((it) => it.values)], place.current);
-    const sized = new ResizeObserver(([entry]) => plot.current.setSize({ width: entry.contentRect.width, height: 150 }));
+    if (!drawn) return undefined;
+    const sized = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
     sized.observe(place.current);
-    return () => {
-      sized.disconnect();
-      plot.current.destroy();
-      plot.current = null;
-    };
-  }, [drawn, lines.length]);
-  useEffect(() => plot.current?.setData([times, ...lines.map((it) => it.values)]), [times]);
+    return () => sized.disconnect();
+  }, [drawn]);
   const last = lines.map((it) => `${it.label} ${unit(it.values.at(-1))}`).join(", ");
   return html`<figure class="chart">
     <figcaption>
       ${lines.map((it, at) => html`<span key=${it.label} class=${`key key-${at + 1}`}>${it.label} <b>${unit(it.values.at(-1))}</b></span>`)}
     </figcaption>
     ${drawn
-      ? html`<div ref=${place} class="plot" role="img" aria-label=${`${label}: ${last}`}></div>`
+      ? html`<div ref=${place} class="plot" role="img" aria-label=${`${label}: ${last}`}><${Drawn} ...${{ times, lines, unit, whole, width }} /></div>`
       : html`<p class="empty">Figures come in a moment.</p>`}
   </figure>`;
 };
@@ -267,4 +285,3 @@ export const Said = () => {
   return html`<div class=${text ? "said" : "said none"} role="status">${text}</div>`;
 };
 
-export const exportPath = (query) => pathOf("export", query);

@@ -1,7 +1,7 @@
 // The records of a topic: from the end, the beginning, an offset, a moment; as they come; one whole; as a file.
 
 import { ask, bytes, count, hexed, html, indented, pathOf, time, useEffect, useRef, useState } from "./core.js";
-import { Change, exportPath } from "./parts.js";
+import { Change } from "./parts.js";
 
 const MOST = 500;
 
@@ -61,6 +61,7 @@ export const Records = ({ topic, total, query }) => {
     setLive(false);
     setWant({ ...want, ...change });
   };
+  const bound = (name) => ({ value: want[name] || "", onInput: (event) => set({ [name]: event.target.value }) });
   return html`<form
       class="filters records"
       onSubmit=${(event) => {
@@ -70,35 +71,41 @@ export const Records = ({ topic, total, query }) => {
       }}
     >
       <label>From
-        <select value=${want.place} onChange=${(event) => set({ place: event.target.value })}>
+        <select ...${bound("place")}>
           <option value="latest">the end</option>
           <option value="earliest">the beginning</option>
           <option value="offset">an offset</option>
           <option value="time">a moment</option>
         </select>
       </label>
-      ${want.place === "offset" && html`<label>Offset<input inputmode="numeric" pattern="[0-9]*" size="10" ...${{ value: want.at || "" }} onInput=${(event) => set({ at: event.target.value })} /></label>`}
-      ${want.place === "time" && html`<label>Moment<input type="datetime-local" step="0.001" ...${{ value: want.when || "" }} onInput=${(event) => set({ when: event.target.value })} /></label>`}
-      <label>Partition<input inputmode="numeric" pattern="[0-9]*" size="6" placeholder=${total ? `all ${total}` : "all"} ...${{ value: want.partition }} onInput=${(event) => set({ partition: event.target.value })} /></label>
-      <label>Key has<input size="12" ...${{ value: want.key || "" }} onInput=${(event) => set({ key: event.target.value })} /></label>
-      <label>Text<input size="16" placeholder="in key, value, headers" ...${{ value: want.q || "" }} onInput=${(event) => set({ q: event.target.value })} /></label>
-      <label>Expression<input size="24" placeholder="value.click > \`10\`" title="JMESPath, of topic, partition, offset, timestamp, key, value, headers" autocomplete="off" spellcheck="false" ...${{ value: want.where || "" }} onInput=${(event) => set({ where: event.target.value })} /></label>
-      <label>At most<select value=${want.limit} onChange=${(event) => set({ limit: event.target.value })}>${["20", "50", "100", "200", "500"].map((it) => html`<option key=${it} value=${it}>${it}</option>`)}</select></label>
+      ${want.place === "offset" && html`<label>Offset<input inputmode="numeric" pattern="[0-9]*" size="10" ...${bound("at")} /></label>`}
+      ${want.place === "time" && html`<label>Moment<input type="datetime-local" step="0.001" ...${bound("when")} /></label>`}
+      <label>Partition<input inputmode="numeric" pattern="[0-9]*" size="6" placeholder=${total ? `all ${total}` : "all"} ...${bound("partition")} /></label>
+      <label>Key<input size="12" ...${bound("key")} /></label>
+      ${want.key &&
+      html`<label>That is<select ...${bound("match")}>
+          <option value="part">a part of it</option>
+          <option value="whole">the key, in its partition</option>
+          <option value="anywhere">the key, in all partitions</option>
+        </select></label>`}
+      <label>Text<input size="16" placeholder="in key, value, headers" ...${bound("q")} /></label>
+      <label>Expression<input size="24" placeholder="value.click > \`10\`" title="JMESPath, of topic, partition, offset, timestamp, key, value, headers" autocomplete="off" spellcheck="false" ...${bound("where")} /></label>
+      <label>At most<select ...${bound("limit")}>${["20", "50", "100", "200", "500"].map((it) => html`<option key=${it} value=${it}>${it}</option>`)}</select></label>
       <label class="check"><input type="checkbox" checked=${!!want.committed} onChange=${(event) => set({ committed: event.target.checked })} /> committed only</label>
       <button class="main" disabled=${busy}>${busy ? "Reading…" : "Read"}</button>
       <button type="button" aria-pressed=${live ? "true" : "false"} onClick=${() => setLive(!live)}>${live ? "Stop watching" : "Watch them come"}</button>
-      <a class="button" href=${exportPath({ ...asked(), limit: 100000 })} download>Export</a>
+      <a class="button" href=${pathOf("export", { ...asked(), limit: 100000 })} download>Export</a>
     </form>
     ${problem && html`<p class="fault" role="alert">${problem}</p>`}
     ${live && html`<p class="quiet-text" role="status">${watches ? "Watching the end of the topic…" : "Going to the end…"}</p>`}
     ${found &&
-    html`<p class="quiet-text">${count(found.records.length)} records${found.read !== undefined ? `, ${count(found.read)} read` : ""}${found.whole === false ? ": the limit was reached, narrow the search by a partition, an offset or a moment" : ""}${found.passed_over ? html`. <b>${count(found.passed_over)} could not be asked</b>: ${found.why}` : ""}</p>
+    html`<p class="quiet-text">${count(found.records.length)} records${found.read !== undefined ? `, ${count(found.read)} read` : ""}${(found.reckoned ?? -1) < 0 ? "" : ` in partition ${found.reckoned}, where Java’s clients put this key; others may put it elsewhere`}${found.whole === false ? ": the limit was reached, narrow the search by a partition, an offset or a moment" : ""}${found.passed_over ? html`. <b>${count(found.passed_over)} could not be asked</b>: ${found.why}` : ""}</p>
       ${found.records.length === 0
         ? html`<p class="empty">No record is there, or none matches.</p>`
         : html`<ol class="recs" aria-label="Records">${found.records.map((it) => html`<${Row} key=${`${it.partition}-${it.offset}`} ...${{ topic, it }} />`)}</ol>`}`}`;
 };
 
-const oneLine = (part) => (part.kind === "null" ? "null" : part.kind === "hex" ? `0x${part.text.slice(0, 80)}` : part.text.slice(0, 300).replace(/\s+/g, " "));
+export const oneLine = (part) => (part.kind === "null" ? "null" : part.kind === "hex" ? `0x${part.text.slice(0, 80)}` : part.text.slice(0, 300).replace(/\s+/g, " "));
 
 const Row = ({ topic, it }) => {
   const [open, setOpen] = useState(false);

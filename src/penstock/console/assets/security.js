@@ -46,16 +46,16 @@ export const Security = () => {
           { name: "host", label: "From", value: "*" },
         ]}
       />`} columns=${[
-        { id: "permission", label: "", cell: (row) => html`<${State} text=${row.permission} />` },
-        { id: "principal", label: "Who", cell: (row) => row.principal },
-        { id: "operation", label: "Does", cell: (row) => row.operation },
+        { id: "permission", label: "", state: true },
+        { id: "principal", label: "Who" },
+        { id: "operation", label: "Does" },
         { id: "resource", label: "On", cell: (row) => `${row.resource.toLowerCase()} ${row.name}${row.pattern === "PREFIXED" ? "…" : ""}` },
-        { id: "host", label: "From", cell: (row) => row.host },
+        { id: "host", label: "From" },
         { id: "remove", label: "", cell: (row) => html`<${Change} label="Remove" title="Remove this rule" action="delete-acl" warning="What no rule allows is denied." ...${{ fixed: row }} quiet />` },
       ]} />
       <${Listed} title="Users" empty="No user logs in with a password." ...${{ part: it.users }} change=${html`<${Change} label="Add a user" title="Add a user" action="set-password" fields=${passwordFields()} />`} columns=${[
-        { id: "name", label: "User", cell: (row) => row.name },
-        { id: "mechanisms", label: "Mechanisms", cell: (row) => row.mechanisms.join(", ") },
+        { id: "name", label: "User" },
+        { id: "mechanisms", label: "Mechanisms" },
         { id: "change", label: "", cell: (row) => html`<${Change} label="Set password" title="Another password" action="set-password" warning="Who logs in with the old one is cut off." ...${{ fixed: { user: row.name } }} fields=${passwordFields(row.name)} quiet />
           <${Change} label="Remove" title="Remove this user" action="remove-user" warning="Its sessions end." ...${{ fixed: { user: row.name } }} quiet />` },
       ]} />

@@ -3,6 +3,8 @@
 import { bytes, count, html, pathOf, replace, session, to, useView } from "./core.js";
 import { LIMIT, Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
 import { Configs } from "./cluster.js";
+import { Import } from "./imports.js";
+import { Queries } from "./others.js";
 import { Records } from "./records.js";
 
 const bad = (number) => (number > 0 ? html`<b class="bad">${count(number)}</b>` : "0");
@@ -13,7 +15,7 @@ export const Topics = ({ query }) => {
   const go = (change) => replace("topics", { ...query, from: undefined, ...change });
   const columns = [
     { id: "name", label: "Topic", sorts: true, cell: (row) => html`<a href=${to("topic", { name: row.name })}>${row.name}</a>${row.internal && html` <small>internal</small>`}` },
-    { id: "partitions", label: "Partitions", number: true, sorts: true, cell: (row) => count(row.partitions) },
+    { id: "partitions", label: "Partitions", number: true, sorts: true },
     { id: "replicas", label: "Copies", number: true, sorts: true, cell: (row) => row.replicas },
     { id: "bytes", label: "Size", number: true, sorts: true, cell: (row) => bytes(row.bytes) },
     { id: "under_replicated", label: "Under-replicated", number: true, sorts: true, cell: (row) => bad(row.under_replicated) },
@@ -49,6 +51,7 @@ const TABS = [
   ["records", "Records"],
   ["consumers", "Consumers"],
   ["configs", "Settings"],
+  ["import", "Import"],
 ];
 
 export const Topic = ({ query }) => {
@@ -69,15 +72,16 @@ export const Topic = ({ query }) => {
       ]}
     />
     <${Change} label="Delete" title="Delete this topic" action="delete-topic" warning="All its records are gone then, on all brokers." ...${{ fixed: { topic: name } }} onDone=${() => (location.hash = "#/topics")} quiet />`;
-  const about = it && `${count(it.total)} partitions · ${bytes(it.bytes)}${it.under_replicated ? ` · ${it.under_replicated} under-replicated` : ""}${it.offline ? ` · ${it.offline} offline` : ""}`;
+  const about = it && `${count(it.total)} partitions · ${bytes(it.bytes)}${it.under_replicated ? ` · ${it.under_replicated} under-replicated` : ""}${it.offline ? ` · ${it.offline} offline` : ""}${it.waiting === null ? "" : ` · ${count(it.waiting)} wait until they are due`}`;
   return html`<${Page} title=${name || ""} ...${{ about, actions }}>
     <${Fault} view=${view} />
     <nav class="tabs" aria-label="Of this topic">
-      ${TABS.map(([id, label]) => html`<a key=${id} href=${to("topic", { name, tab: id })} aria-current=${tab === id ? "true" : undefined}>${label}</a>`)}
+      ${TABS.filter(([id]) => id !== "import" || !session.read_only).map(([id, label]) => html`<a key=${id} href=${to("topic", { name, tab: id })} aria-current=${tab === id ? "true" : undefined}>${label}</a>`)}
     </nav>
     ${tab === "partitions" && it && html`<${Partitions} ...${{ name, it, query }} />`}
     ${tab === "records" && html`<${Records} ...${{ topic: name, total: it?.total, query }} />`}
     ${tab === "consumers" && html`<${Consumers} ...${{ name }} />`}
+    ${tab === "import" && html`<${Import} ...${{ topic: name }} />`}
     ${tab === "configs" && html`<${Settings} ...${{ name }} />`}
   <//>`;
 };
@@ -86,10 +90,10 @@ const Partitions = ({ name, it, query }) => {
   const columns = [
     { id: "partition", label: "Partition", number: true, cell: (row) => html`<a href=${to("topic", { name, tab: "records", partition: row.partition })}>${row.partition}</a>` },
     { id: "leader", label: "Leader", cell: (row) => (row.leader < 0 ? html`<b class="bad">none</b>` : html`<a href=${to("broker", { id: row.leader })}>${row.leader}</a>`) },
-    { id: "replicas", label: "Replicas", cell: (row) => row.replicas.join(", ") },
+    { id: "replicas", label: "Replicas" },
     { id: "isr", label: "In sync", cell: (row) => (row.isr.length < row.replicas.length ? html`<b class="bad">${row.isr.join(", ") || "none"}</b>` : row.isr.join(", ")) },
-    { id: "first", label: "First offset", number: true, cell: (row) => count(row.first) },
-    { id: "end", label: "End", number: true, cell: (row) => count(row.end) },
+    { id: "first", label: "First offset", number: true },
+    { id: "end", label: "End", number: true },
     { id: "bytes", label: "Size", number: true, cell: (row) => bytes(row.bytes) },
     {
       id: "elect",
@@ -111,13 +115,14 @@ const Consumers = ({ name }) => {
       label="Groups that read this topic"
       empty="No group has an offset of this topic."
       columns=${[
-        { id: "group", label: "Group", cell: (row) => html`<a href=${to("group", { name: row.group })}>${row.group}</a>` },
-        { id: "state", label: "State", cell: (row) => html`<${State} text=${row.state} />` },
+        { id: "group", label: "Group", link: "group" },
+        { id: "state", label: "State", state: true },
         { id: "partitions", label: "Partitions", number: true, cell: (row) => row.partitions },
-        { id: "lag", label: "Lag", number: true, cell: (row) => count(row.lag) },
+        { id: "lag", label: "Lag", number: true },
       ]}
       ...${{ rows: view.data.groups }}
-    />`}`;
+    />`}
+    ${session.has_worker && html`<h2>Pipelines</h2><${Queries} ...${{ topic: name, query: {} }} />`}`;
 };
 
 const Settings = ({ name }) => {

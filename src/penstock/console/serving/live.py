@@ -23,7 +23,7 @@ ALIVE_S: Final = 40.0
 """A page asks again before that is over."""
 MAX_ALIVE: Final = 64
 MAX_STREAMS: Final = 64
-PAUSE_S: Final = 1.0
+PAUSE_S: Final = 0.5
 VIEW_S: Final = 15.0
 """How long a view may take to make."""
 logger = logging.getLogger(__name__)
@@ -138,11 +138,15 @@ class Live:
                 stream.tell(path)
 
     async def _make(self, name: str, query: Query) -> Body:
-        """What the cluster refuses, or does not answer, is said in the body. ConsoleError for a wrong question."""
+        """What is refused or not answered elsewhere is said in the body. ConsoleError for a wrong question."""
         try:
             async with asyncio.timeout(VIEW_S):
                 document, is_known = await self._views[name](self._watched, query), True
         except REFUSALS as error:
             document, is_known = {"error": str(error) or "the cluster has not answered in time"}, False
+        except ConsoleError as error:
+            if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            document, is_known = {"error": str(error)}, False
         data = json.dumps(document, separators=(",", ":")).encode()
         return Body(data, hashlib.blake2b(data, digest_size=12).hexdigest(), is_known)

@@ -18,6 +18,7 @@ from penstock import __version__
 from penstock.console.asked import Means
 from penstock.console.changes import MOST_TOLD, Changes, tell
 from penstock.console.errors import ConsoleError, bad_request
+from penstock.console.imports import Importer
 from penstock.console.records import Records
 from penstock.console.schemas import SchemaRegistry
 from penstock.console.serving.assets import INDEX, read_assets
@@ -81,10 +82,12 @@ class ConsoleServer:
         schemes = ("https",) if self._is_tls else ("http", "https")
         self._guard = Guard(settings.host, settings.allowed_hosts, settings.users, time.monotonic, schemes=schemes)
         self._schemas = SchemaRegistry(settings.schema_registry)
-        self._live = Live(self._watched, VIEWS)
-        self._changes = Changes(Means(self._watched, settings.properties, self._schemas))
+        worker = ConnectWorker(settings.worker)
+        self._views = {**VIEWS, "connect": worker.connectors, "pipelines": worker.pipelines}
+        self._live = Live(self._watched, self._views)
+        means = Means(self._watched, settings.properties, self._schemas)
+        self._changes, self._importer = Changes(means), Importer(means)
         self._reading = Reading(Records(self._watched, settings.properties, self._schemas), self._is_in)
-        self._connect = ConnectWorker(settings.worker)
         self._assets = read_assets()
         self._site = Site(settings.site, __version__)
         self._sample_s = sample_s
@@ -154,7 +157,6 @@ class ConsoleServer:
             "/": self._asset,
             "/api/session": self._session,
             "/api/events": self._events,
-            "/api/connect": self._connectors,
             "/api/subjects": self._subjects,
             "/api/subject": self._subject,
             "/api/records": self._reading.window,
@@ -171,6 +173,7 @@ class ConsoleServer:
             "/api/logout": self._log_out,
             "/api/preview": self._preview,
             "/api/change": self._change,
+            "/api/import": self._import,
         }
         return [web.get(path, handle, allow_head=False) for path, handle in gets.items()] + [
             web.post(path, handle) for path, handle in posts.items()
@@ -229,7 +232,7 @@ class ConsoleServer:
 
     async def _view(self, request: web.Request) -> web.Response:
         name = request.match_info["view"]
-        if name not in VIEWS:
+        if name not in self._views:
             raise ConsoleError(HTTPStatus.NOT_FOUND, "there is no such view")
         body = await self._live.ask(request.path_qs, name, request.query)
         headers = {"ETag": f'"{body.tag}"', "Cache-Control": "no-cache"}
@@ -237,9 +240,6 @@ class ConsoleServer:
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
         status = HTTPStatus.OK if body.is_known else HTTPStatus.BAD_GATEWAY
         return web.Response(body=body.data, content_type="application/json", status=status, headers=headers)
-
-    async def _connectors(self, _: web.Request) -> web.Response:
-        return _json(await self._connect.connectors())
 
     async def _subjects(self, request: web.Request) -> web.Response:
         return _json(await subjects(self._schemas, request.query))
@@ -288,13 +288,31 @@ class ConsoleServer:
         return _json(self._changes.preview(await _body(request)))
 
     async def _change(self, request: web.Request) -> web.Response:
-        if self._settings.read_only:
-            raise ConsoleError(HTTPStatus.FORBIDDEN, "this console is read-only")
-        who = f"{self._guard.who(request)} from {request.remote}"
+        who = self._changer(request)
         async with asyncio.timeout(CHANGE_LIMIT_S):
             done = await self._changes.apply(await _body(request), who)
         self._live.tell_all()
         return _json(done)
+
+    async def _import(self, request: web.Request) -> web.Response:
+        """A piece of a file; with `dry` its first records, and nothing is sent."""
+        who, asked = self._changer(request), await _body(request)
+        if asked.get("dry"):
+            return _json(self._importer.preview(asked))
+        outcome = "failed"
+        try:
+            async with asyncio.timeout(CHANGE_LIMIT_S):
+                done = await self._importer.send(asked)
+            outcome = "done"
+        finally:
+            tell(who, outcome, {"action": "import", **asked})
+        return _json(done)
+
+    def _changer(self, request: web.Request) -> str:
+        """Who asks for a change. ConsoleError 403 where there are none."""
+        if self._settings.read_only:
+            raise ConsoleError(HTTPStatus.FORBIDDEN, "this console is read-only")
+        return f"{self._guard.who(request)} from {request.remote}"
 
 
 async def _protect(request: web.Request, response: web.StreamResponse) -> None:

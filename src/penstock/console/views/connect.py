@@ -1,19 +1,28 @@
 """Connectors of a worker, asked over its REST interface: what runs, and where it failed. Configurations stay there."""
 
+import asyncio
 import json
 import re
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from penstock.console.errors import ConsoleError
-from penstock.console.query import MAX_ROWS
+from penstock.console.query import MAX_ROWS, Query, number, text
+from penstock.console.views.queries import TRACE, Row, Task, part_of, queries
+from penstock.console.watched import WatchedCluster
 
 LIMIT_S: Final = 5.0
 MOST_BYTES: Final = 8 * 1024 * 1024
-TRACE: Final = 2_000
-"""Characters of a failure."""
+PIPELINE: Final = "penstock.pipeline"
+"""The class of a connector that is a pipeline."""
+MAX_TASKS: Final = 200
+"""Of pipelines that are asked for reports,"""
+ASKED_AT_ONCE: Final = 4
+"""and so many at once."""
 
 
 class ConnectWorker:
@@ -23,19 +32,63 @@ class ConnectWorker:
         self._url = None if url is None else url.rstrip("/")
         self._shown = without_user(self._url or "")
 
-    async def connectors(self) -> dict[str, Any]:
+    async def connectors(self, watched: WatchedCluster, _: Query) -> dict[str, Any]:
         """Sorted by name."""
         if self._url is None:
             return {"worker": None, "connectors": [], "total": 0}
-        found = await self._ask(f"{self._url}/connectors?expand=status")
-        if not isinstance(found, dict):
-            raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"what answers at {self._shown} is no worker")
+        found = await watched.looks.at("connectors", self._connectors)
         rows = [_connector(name, found[name]) for name in sorted(found)[:MAX_ROWS]]
         return {"worker": self._shown, "connectors": rows, "total": len(found)}
 
-    async def _ask(self, url: str) -> Any:
+    async def pipelines(self, watched: WatchedCluster, query: Query) -> dict[str, Any]:
+        """The queries of pipelines; with `topic` those that read or write it. `from` and `limit`: a window."""
+        topic, first = text(query, "topic"), number(query, "from", 0)
+        if self._url is None:
+            return {"worker": None, "queries": [], "total": 0, "pipelines": 0}
+        connectors = await watched.looks.at("connectors", self._connectors)
+        tasks = {
+            name: tasks_of(connectors[name]) for name in sorted(connectors) if _class(connectors[name]) == PIPELINE
+        }
+        found = await watched.looks.at("queries", lambda: self._queries(tasks))
+        rows = [row for row in found if not topic or topic in (*row["reads"], row["writes"])]
+        return {
+            "worker": self._shown,
+            "pipelines": len(tasks),
+            "from": first,
+            "total": len(rows),
+            "queries": rows[first : first + number(query, "limit", 100, MAX_ROWS)],
+        }
+
+    async def _connectors(self) -> dict[str, Any]:
+        async with self._session() as session:
+            found = await self._ask(session, "connectors?expand=status&expand=info")
+        if not isinstance(found, dict):
+            raise ConsoleError(HTTPStatus.BAD_GATEWAY, f"what answers at {self._shown} is no worker")
+        return found
+
+    async def _queries(self, tasks: Mapping[str, Sequence[Task]]) -> list[Row]:
+        """As tasks tell of them. A report may be large, and is let go before the next is asked for."""
+        asking = asyncio.Semaphore(ASKED_AT_ONCE)
+
+        async def of(session: ClientSession, name: str, task: Task) -> list[Row]:
+            path = f"connectors/{quote(name, safe='')}/tasks/{quote(task['id'], safe='')}/report"
+            async with asking:
+                try:
+                    report = part_of(await self._ask(session, path), "report")
+                except ConsoleError as error:  # it moves, or its worker is gone: its row says so
+                    report = {"unknown": str(error)}
+                return queries(name, task, report)
+
+        every = [(name, task) for name, of_it in tasks.items() for task in of_it][:MAX_TASKS]
+        async with self._session() as session:
+            return [row for rows in await asyncio.gather(*(of(session, *one) for one in every)) for row in rows]
+
+    def _session(self) -> ClientSession:
+        return ClientSession(timeout=ClientTimeout(total=LIMIT_S))
+
+    async def _ask(self, session: ClientSession, path: str) -> Any:
         try:
-            async with ClientSession(timeout=ClientTimeout(total=LIMIT_S)) as session, session.get(url) as answer:
+            async with session.get(f"{self._url}/{path}") as answer:
                 data = await answer.content.read(MOST_BYTES)
                 while not answer.content.at_eof() and len(data) < MOST_BYTES:
                     data += await answer.content.read(MOST_BYTES - len(data))
@@ -55,27 +108,30 @@ def without_user(text: str) -> str:
 
 
 def _connector(name: str, expanded: Any) -> dict[str, Any]:
-    status = _part(_part(expanded, "status"), "connector")
-    tasks = _part(expanded, "status").get("tasks")
+    status = part_of(part_of(expanded, "status"), "connector")
     return {
         "name": name,
-        "type": str(_part(expanded, "status").get("type", "")),
+        "type": str(part_of(expanded, "status").get("type", "")),
         "state": str(status.get("state", "")),
         "worker": str(status.get("worker_id", "")),
         "trace": str(status.get("trace") or "")[:TRACE],
-        "tasks": [
-            {
-                "id": str(task.get("id", "")),
-                "state": str(task.get("state", "")),
-                "worker": str(task.get("worker_id", "")),
-                "trace": str(task.get("trace") or "")[:TRACE],
-            }
-            for task in (tasks if isinstance(tasks, list) else [])[:MAX_ROWS]
-            if isinstance(task, dict)
-        ],
+        "tasks": tasks_of(expanded),
     }
 
 
-def _part(found: Any, name: str) -> dict[str, Any]:
-    part = found.get(name) if isinstance(found, dict) else None
-    return part if isinstance(part, dict) else {}
+def tasks_of(expanded: Any) -> list[Task]:
+    tasks = part_of(expanded, "status").get("tasks")
+    return [
+        {
+            "id": str(task.get("id", "")),
+            "state": str(task.get("state", "")),
+            "worker": str(task.get("worker_id", "")),
+            "trace": str(task.get("trace") or "")[:TRACE],
+        }
+        for task in (tasks if isinstance(tasks, list) else [])[:MAX_ROWS]
+        if isinstance(task, dict)
+    ]
+
+
+def _class(expanded: Any) -> str:
+    return str(part_of(part_of(expanded, "info"), "config").get("connector.class", ""))

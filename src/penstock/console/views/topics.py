@@ -100,6 +100,7 @@ async def topic(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     chosen = [row.topic_partition for row in rows]
     begins, ends = await watched.offsets(chosen, EARLIEST), await watched.offsets(chosen, LATEST)
     sizes = _sizes(await watched.log_dirs(name))
+    waiting = await watched.waiting(name)
     return {
         "name": found.name,
         "id": str(found.topic_id),
@@ -108,6 +109,7 @@ async def topic(watched: WatchedCluster, query: Query) -> dict[str, Any]:
         "under_replicated": _under(found),
         "offline": _offline(found),
         "bytes": str(sum(sizes.values())) if sizes else None,
+        "waiting": None if waiting is None else str(waiting),
         "partitions": [
             {
                 "partition": row.partition,

@@ -53,8 +53,8 @@ class Session(Timer):
 
     __slots__ = ("heard_ms", "usual")
 
-    def __init__(self, fire: Callable[..., None]) -> None:
-        super().__init__(fire)
+    def __init__(self, fire: Callable[..., None], *of: object) -> None:
+        super().__init__(fire, *of)
         self.heard_ms = -1
         """When it began, or the last heartbeat came."""
         self.usual = NOTHING_USUAL
@@ -177,15 +177,15 @@ class AssignedGroup(Group, Generic[StateT, ViewT]):
     # -- timers -------------------------------------------------------------------------------------------------------
 
     def touch(
-        self, timers: Timers, member_id: str, now_ms: int, timeout_ms: int, expired: Callable[[int], None]
+        self, timers: Timers, member_id: str, now_ms: int, timeout_ms: int, expired: Callable[..., None], house: object
     ) -> None:
-        """The member lives: its session ends no sooner."""
+        """The member lives: its session ends no sooner, with `expired(house, group, member_id, now_ms)`."""
         if self.prolong(member_id, now_ms, timeout_ms):
             return
         self.late.pop(member_id, None)
         session = self.sessions.get(member_id)
         if session is None:
-            session = self.sessions[member_id] = Session(expired)
+            session = self.sessions[member_id] = Session(expired, house, self, member_id)
         session.heard_ms = now_ms
         timers.set(session, now_ms + timeout_ms)
 

@@ -172,9 +172,9 @@ class GroupImage(LogImage[AnyRecord]):
 
     def apply(self, record: AnyRecord) -> Any:
         if type(record) is not OffsetRecord:
-            if isinstance(record, HistoryRecord):
-                return self.histories.put(record)
-            return record.apply_to(self._kinds[record.kind]) if isinstance(record, KindRecord) else None
+            if isinstance(record, KindRecord):
+                return record.apply_to(self._kinds[record.kind])
+            return self.histories.put(record) if isinstance(record, HistoryRecord) else None
         topics = self._offsets.get(record.group_id)
         partitions = None if topics is None else topics.get(record.topic)
         if partitions is None:
@@ -220,17 +220,17 @@ class GroupImage(LogImage[AnyRecord]):
             elif isinstance(record, PendingRecord):
                 self.pending.add(record)
 
-    def all_is_committed(self) -> None:
-        """What was read is in the log for good."""
+    def all_is_committed(self, group_id: str) -> None:
+        """What was read of a group is in the log for good."""
         for groups in self._kinds.values():
-            for group_id, value in list(groups.items()):
-                if isinstance(value, DecidedAhead):
-                    value.all_is_committed()
-                    if value.is_gone:
-                        del groups[group_id]
+            value = groups.get(group_id)
+            if isinstance(value, DecidedAhead):
+                value.all_is_committed()
+                if value.is_gone:
+                    del groups[group_id]
 
-    def of_kind(self, kind: str) -> Mapping[str, Any]:
-        """By group; also one of which nothing is left but what is committed. Read only."""
+    def of_kind(self, kind: str) -> dict[str, Any]:
+        """By group; also one of which nothing is left but what is committed. Read only, but for who loads."""
         return self._kinds[kind]
 
     def group(self, kind: str, group_id: str) -> Any:

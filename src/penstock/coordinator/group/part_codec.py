@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.parts import ONE
+from penstock.coordinator.group.records import two_names
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, field
@@ -32,6 +33,10 @@ class PartLayout(Value):
     read: Callable[[Any], Any]
     is_named: bool = False
     """Whether a group may have many."""
+    usual: Callable[[bytes], Any] | None = None
+    """Of one with a name: what `read` makes of a whole value in the form that nearly all have, in less time; None for
+    any other.
+    """
 
 
 class PartCodec:
@@ -49,8 +54,14 @@ class PartCodec:
 
     def decoded(self, key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Any]:
         """The group, the name, and what the value says: None for a tombstone. DecodeError if that cannot be read."""
+        layout = self._layouts[key]
+        if value is not None and layout.usual is not None:
+            names = two_names(key_data[_VERSION.size :])
+            found = None if names is None else layout.usual(value)
+            if names is not None and found is not None:
+                return *names, found
         group_id, name, message = self.decoded_message(key, key_data, value)
-        return group_id, name, None if message is None else self._layouts[key].read(message)
+        return group_id, name, None if message is None else layout.read(message)
 
     def decoded_message(self, key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Message | None]:
         """As `decoded`, with the value in its layout."""

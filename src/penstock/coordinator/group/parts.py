@@ -3,7 +3,7 @@
 Such a group is kept twice: as it was decided, and as far as that is committed, which is what clients are shown.
 """
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from penstock.coordinator.group.image import DecidedAhead
 from penstock.coordinator.group.records import KindRecord
@@ -72,9 +72,36 @@ class PartRecord(KindRecord):
     takes_back: bool = False
     """Puts what was there before one that failed."""
 
-    def new_state(self) -> DecidedParts:
+    keys = frozenset[int]()
+
+    @staticmethod
+    def decoded(key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Any]:
+        """The group, the name, and what the value says: None for a tombstone. DecodeError if that cannot be read."""
+        raise NotImplementedError
+
+    @staticmethod
+    def new_state() -> DecidedParts:
         """Of a group that has no record yet."""
         raise NotImplementedError
+
+    @classmethod
+    def decode(cls, key: int, key_data: bytes, value: bytes | None) -> Self:
+        """For tests and diagnosis. DecodeError as `decoded`."""
+        group_id, name, found = cls.decoded(key, key_data, value)
+        return cls(group_id, found, key, name)
+
+    @classmethod
+    def load(cls, groups: dict[str, Any], key: int, key_data: bytes, value: bytes | None) -> None:
+        """As `apply_to` of such a record that is read, without making it: very many are read. What is left counts when
+        `all_is_committed`. DecodeError as `decoded`.
+        """
+        group_id, name, found = cls.decoded(key, key_data, value)
+        state: DecidedParts | None = groups.get(group_id)
+        if state is None:
+            if found is None:
+                return
+            state = groups[group_id] = cls.new_state()
+        state.put(key, name, found)
 
     def apply_to(self, groups: dict[str, Any]) -> Any:
         """A tombstone for a group that is not there takes nothing away."""
@@ -86,7 +113,7 @@ class PartRecord(KindRecord):
         before = state.put(self.key, self.name, self.value)
         state.ahead += -1 if self.takes_back else 1
         state.changes += 1
-        if state.is_gone:
+        if not state.ahead and state.is_gone:
             del groups[self.group_id]
         return before
 

@@ -9,6 +9,7 @@ Load first: `read` each record of the partition, then `loaded`. After that keep 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from penstock.coordinator.group.classic.kind import CLASSIC
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.image import TopicOffsets
 from penstock.coordinator.group.records import (
-    HISTORY_KEY_VERSION,
+    DECODERS,
     AnyRecord,
     OffsetRecord,
     PendingRecord,
@@ -45,6 +46,7 @@ from penstock.protocol.requests.own_apis import DescribedHistory
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.consumer.groups import ConsumerGroups
+    from penstock.coordinator.group.parts import PartRecord
     from penstock.coordinator.group.share.groups import ShareGroups
     from penstock.coordinator.group.streams.groups import StreamsGroups
     from penstock.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
@@ -59,9 +61,6 @@ if TYPE_CHECKING:
         StreamsGroupTopologyDescriptionUpdateRequest,
     )
 
-KINDLESS_OR_CLASSIC: Final = (0, 1, 2, HISTORY_KEY_VERSION)
-"""Versions of keys: committed offsets, groups of the classic protocol, and what happened in groups of all kinds."""
-
 RESTORED_AT_ONCE: Final = 200
 """Groups and members that are put to work after a load: some milliseconds."""
 GROUPS_AT_ONCE: Final = 200
@@ -72,8 +71,15 @@ SHARE: Final = range(10, 16)
 STREAMS: Final = (17, 19, 20, 21, 22, 23, 15_001)
 """Of streams groups."""
 
+Loader = Callable[[int, bytes, bytes | None], None]
+"""Takes the version of the key, the key and the value."""
+
 PENDING_VERSION = 9
 """The version of OffsetCommit whose errors commits in transactions have: older producers are told of others."""
+
+
+def _left_alone(version: int, key: bytes, value: bytes | None) -> None:
+    """A kind of record that is not known."""
 
 
 class GroupShard(PartitionMachine[AnyRecord]):
@@ -84,6 +90,8 @@ class GroupShard(PartitionMachine[AnyRecord]):
         self._consumers: ConsumerGroups | None = None
         self._shares: ShareGroups | None = None
         self._streams: StreamsGroups | None = None
+        self._loaders: dict[int, Loader] = {}
+        """Of parts of groups, by the version of the key, as far as there were any."""
         super().__init__(self._table)
 
     @property
@@ -116,13 +124,25 @@ class GroupShard(PartitionMachine[AnyRecord]):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def decode(self, key: bytes, value: bytes | None) -> AnyRecord | None:
+        return decode_record(key, value)
+
+    def read(self, key: bytes, value: bytes | None, offset: int = -1) -> None:
+        """What is a part of a group is put in without a record of it."""
         version = key_version_of(key)
-        if version in KINDLESS_OR_CLASSIC:
-            return decode_record(key, value)
+        if version in DECODERS:
+            super().read(key, value)
+            return
+        load = self._loaders.get(version)
+        if load is None:
+            load = self._loaders[version] = self._loader_of(version)
+        load(version, key, value)
+
+    def _loader_of(self, version: int) -> Loader:
         if version in STREAMS:
-            return self.streams.decode(version, key, value)
-        kinds = self.shares if version in SHARE else self.consumers
-        return kinds.decode(version, key, value)
+            record: type[PartRecord] = self.streams.record
+        else:
+            record = (self.shares if version in SHARE else self.consumers).record
+        return partial(record.load, self._table.image.of_kind(record.kind)) if version in record.keys else _left_alone
 
     def read_pending(self, producer_id: int, key: bytes, value: bytes, *, is_overtaken: bool) -> None:
         record = decode_record(key, value)
@@ -135,9 +155,9 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def restoring(self, now_ms: int) -> Iterator[None]:
         if self._table.groups:  # they are at work, and what they have decided since is not committed
             return
-        self._table.image.all_is_committed()
         done = 0
         for group_id in self._table.image.group_ids():
+            self._table.image.all_is_committed(group_id)
             self._table.restore_group(group_id, now_ms)
             done += 1 + self.member_count(group_id)
             if done >= RESTORED_AT_ONCE:

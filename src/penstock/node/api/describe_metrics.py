@@ -3,10 +3,14 @@
 They are told in rows of text: the group of each, and its name. What has labels is called after them (`group-3.epoch`).
 A distribution makes several rows, in the dialect of its group: Kafka has two libraries of metrics, and the younger one
 writes its groups with dashes (`commit-latency-avg`).
+
+Besides, of each topic with `penstock.delay.enable` it is told how many records wait in what is led here.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
+from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Group, Labels, Registry
 from penstock.node.roles.broker import Broker
@@ -18,12 +22,31 @@ from penstock.node.serving.slices import Steps
 from penstock.protocol.requests.api import OwnApiKey
 from penstock.protocol.requests.own_apis import DescribeMetricsRequest, DescribeMetricsResponse, Metric
 
+DELAYED: Final = "delayed-records"
+MOST_DELAYED: Final = 1_000
+"""Topics."""
+
 
 @handles(OwnApiKey.DESCRIBE_METRICS, versions=(0, 0), rule=(Whole(DESCRIBE_CLUSTER),))
 def describe_metrics(
     node: Broker | ControllerNode, context: RequestContext, request: DescribeMetricsRequest
 ) -> Steps[DescribeMetricsResponse]:
-    return DescribeMetricsResponse(node_id=node.node_id, metrics=(yield from metric_steps(node.metrics)))
+    rows = yield from metric_steps(node.metrics)
+    if isinstance(node, Broker):
+        rows += yield from _waiting(node)
+    return DescribeMetricsResponse(node_id=node.node_id, metrics=rows)
+
+
+def _waiting(broker: Broker) -> Steps[list[Metric]]:
+    """Nothing of a topic of which nothing is led here."""
+    rows: list[Metric] = []
+    for resource, settings in list(broker.image.configs.items()):
+        if settings.get(DELAY_ENABLE) == "true" and len(rows) < MOST_DELAYED:
+            yield None
+            known = [one.waiting for one in broker.partitions.of_topic(resource.name)]
+            if counts := [waiting[0] for waiting in known if waiting is not None]:
+                rows.append(Metric(group=DELAYED, name=f"topic-{resource.name}.waiting", value=str(sum(counts))))
+    return rows
 
 
 def metric_rows(registry: Registry) -> list[Metric]:

@@ -35,8 +35,7 @@ from penstock.protocol.records import Record, encode_batch, iterate_batches, ite
 logger = logging.getLogger(__name__)
 
 LOAD_SLICE_BYTES: Final = 128 * 1024
-LOAD_SLICE_RECORDS: Final = 200
-"""What is read, and what is applied, at a time while loading: some milliseconds of work."""
+"""What is read at a time while loading: some milliseconds of work."""
 APPLY_SLICE_BYTES: Final = 16 * 1024
 """What is read and applied at a time, where every record is."""
 
@@ -134,12 +133,12 @@ class Hosted(Generic[MachineT]):
         while position < self._end and not self.is_over:
             position = self._read_slice(position, slice_bytes, take, take_pending)
             await asyncio.sleep(0)
-        for number, (key, value) in enumerate(latest.pairs()):
-            if number % LOAD_SLICE_RECORDS == LOAD_SLICE_RECORDS - 1:
-                await asyncio.sleep(0)
+        for some in latest.in_order():
+            for key, value in some:
+                self._take_in(key, value)
+            await asyncio.sleep(0)
             if self.is_over:
                 break
-            self._take_in(key, value)
         for producer_id, key, value, is_overtaken in latest.pending():
             try:
                 self.machine.read_pending(producer_id, key, value, is_overtaken=is_overtaken)

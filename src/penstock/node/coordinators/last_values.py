@@ -7,7 +7,7 @@ looked at once, when all is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
 
@@ -18,10 +18,15 @@ from penstock.protocol.varint import encode_varint
 MOST_FIELDS: Final = 1_000_000
 """Records that all forms that are kept may have together."""
 KEY_AT: Final = 5
-"""In the first record of a batch, if all numbers before it take one byte."""
+"""In the first record of a batch, if all numbers before it take one byte; its own length may take more."""
+AT_ONCE: Final = 200
+"""Pairs that are given at once: to apply them takes a millisecond or two."""
+SORTED_AT_ONCE: Final = 1_000
+"""Pairs that are sorted, or looked at, before others have their turn: it takes less than a millisecond."""
 
 _Name = tuple[int, int, bytes]
 _Pairs = list[tuple[bytes | None, bytes | None]]
+_Written = tuple[int, bytes, bytes | None]
 
 
 class _Form:
@@ -59,7 +64,8 @@ class LastValues:
 
     def pending(self) -> Iterator[tuple[int, bytes, bytes, bool]]:
         """By which producer, the key, the value, and whether the key has a value that was written later."""
-        self._settle()
+        for _ in self._settling():
+            pass
         for number, producer_id, key, value in self._pending:
             latest = self._latest.get(key)
             yield producer_id, key, value, latest is not None and latest[0] >= number
@@ -71,6 +77,8 @@ class LastValues:
             data = unpack_records(data, position, header)
             begin, end = 0, len(data)
         key_at = begin + KEY_AT
+        while key_at < min(end, begin + 2 * KEY_AT) and data[key_at - KEY_AT] > 0x7F:
+            key_at += 1
         key_end = key_at + (data[key_at - 1] >> 1) if key_at <= end else end
         name = end - begin, header.record_count, data[begin:key_end]
         form = self._forms.get(name)
@@ -95,15 +103,21 @@ class LastValues:
         if form is not None:
             self._fields += len(pairs)
             if self._fields > MOST_FIELDS:
-                self._settle()
+                for _ in self._settling():
+                    pass
             self._enter(self._forms.get(name))
             self._forms[name] = form
 
-    def _settle(self) -> None:
-        """Forget the forms, and enter what came in them."""
-        for form in self._forms.values():
+    def _settling(self) -> Iterator[None]:
+        """Forget the forms, and enter what came in them, in steps."""
+        entered = 0
+        while self._forms:
+            _, form = self._forms.popitem()
             self._enter(form)
-        self._forms.clear()
+            entered += 1 if form is None else len(form.keys)
+            if entered >= SORTED_AT_ONCE:
+                entered = 0
+                yield
         self._fields = 0
 
     def _enter(self, form: _Form | None) -> None:
@@ -116,10 +130,14 @@ class LastValues:
             if known is None or known[0] < number:
                 self._latest[key] = number, value
 
-    def pairs(self) -> list[tuple[bytes, bytes | None]]:
-        """In the order in which the last values were written."""
-        self._settle()
-        return [(key, value) for key, (_, value) in sorted(self._latest.items(), key=_when)]
+    def in_order(self) -> Iterator[list[tuple[bytes, bytes | None]]]:
+        """Keys and values in the order in which they were written last, some at a time, or none yet: others may have
+        their turn in between.
+        """
+        for _ in self._settling():
+            yield []
+        written = ((number, key, value) for key, (number, value) in self._latest.items())
+        yield from _in_order(written, len(self._latest), range(self._number))
 
 
 def _form_of(records: bytes, pairs: list[tuple[bytes, bytes]]) -> _Form | None:
@@ -137,5 +155,18 @@ def _form_of(records: bytes, pairs: list[tuple[bytes, bytes]]) -> _Form | None:
     return _Form(Struct(f"{''.join(frame)}{rest}s"), taken, [key for key, _ in pairs], records)
 
 
-def _when(item: tuple[bytes, tuple[int, bytes | None]]) -> int:
-    return item[1][0]
+def _in_order(written: Iterable[_Written], count: int, numbers: range) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    """By their numbers, which are among these. To sort very many at once would take long."""
+    if count <= SORTED_AT_ONCE:
+        pairs = [(key, value) for _, key, value in sorted(written)]
+        for begin in range(0, count, AT_ONCE):
+            yield pairs[begin : begin + AT_ONCE]
+        return
+    parts = [list[_Written]() for _ in range(count // AT_ONCE + 1)]
+    width = len(numbers) // len(parts) + 1
+    for place, one in enumerate(written):
+        parts[(one[0] - numbers.start) // width].append(one)
+        if place % SORTED_AT_ONCE == 0:
+            yield []
+    for number, part in enumerate(parts):
+        yield from _in_order(part, len(part), numbers[number * width : (number + 1) * width])

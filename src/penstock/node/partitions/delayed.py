@@ -30,7 +30,7 @@ from penstock.protocol.batch import CONTROL, DELAYED, BatchHeader, read_header
 from penstock.protocol.delayed import Held, carry
 from penstock.protocol.errors import KafkaError
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
-from penstock.replication.delayed.waiting import Entry
+from penstock.replication.delayed.near import Entry
 from penstock.replication.waits import Wait
 
 logger = logging.getLogger(__name__)
@@ -89,8 +89,10 @@ class Delivery:
         return self._partition.leader is not self._leader
 
     @property
-    def waiting(self) -> tuple[int, int]:
-        """How many records wait, and when (ms) the next one is due, or now."""
+    def waiting(self) -> tuple[int, int] | None:
+        """How many records wait, and when (ms) the next one is due, or now. None while the log is being read."""
+        if not self.records.waiting.is_opened:
+            return None
         next_ms = self.records.waiting.next_due_ms
         return len(self.records.waiting), self._now_ms() if next_ms is None else next_ms
 
@@ -230,8 +232,7 @@ class Delivery:
                 break
         if mover.chosen:
             self.records.take_moved(mover.chosen, self._append(mover.moved(now_ms), now_ms))
-            for due in mover.chosen:
-                self._held.is_delivered(due)
+            self._held.are_delivered(mover.chosen)
         next_ms = self.records.waiting.next_due_ms
         if next_ms is not None and next_ms <= now_ms:
             return bool(mover.chosen) or self._partition.next_offset == self._partition.log.log_end_offset

@@ -7,7 +7,7 @@ batches, each part is unpacked a few times and not once for each of its records.
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from penstock.log.partition_log import PartitionLog
@@ -18,7 +18,8 @@ from penstock.protocol.delayed import BEHIND_VALUE, MAX_UNPACKED_BYTES, Held
 from penstock.protocol.due import Due, Span, cut, spans
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import unpack_records
-from penstock.replication.delayed.waiting import Entry, Waiting
+from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.waiting import Waiting
 
 BATCHES: Final = 2_000
 """Held batches of which is known where their parts begin, and in which segment."""
@@ -76,19 +77,22 @@ class HeldRecords:
 
     def take(self, entry: Entry) -> tuple[Due, Compression]:
         """A record that waits, and how its batch was packed."""
-        if entry.waited_at not in self._cut:
+        found = self._cut.get(entry.waited_at)
+        if found is None:
             self._cut_with(entry)
-        return self._cut[entry.waited_at]
+            found = self._cut[entry.waited_at]
+        return found
 
-    def is_delivered(self, due: Due) -> None:
-        if self._cut.pop(due.waited_at, None) is not None:  # much that was cut since may have driven it out
-            self._cut_bytes -= len(due.body)
+    def are_delivered(self, some: Iterable[Due]) -> None:
+        for due in some:
+            if self._cut.pop(due.waited_at, None) is not None:  # much that was cut since may have driven it out
+                self._cut_bytes -= len(due.body)
 
     def has_caught_up(self) -> None:
         """Nothing is due now. What was cut out and is cancelled, or replaced, is forgotten by and by."""
         self._soon_ms = SOON_MS
         if self._cut_bytes > max(2 * self._found_bytes, FEW_BYTES):
-            self._cut = {at: self._cut[at] for at in self._waiting.near(self._cut)}
+            self._cut = {at: self._cut[at] for at in self._waiting.near.of(self._cut)}
             self._cut_bytes = self._found_bytes = sum(len(due.body) for due, _ in self._cut.values())
 
     def rest(self) -> None:
@@ -103,9 +107,11 @@ class HeldRecords:
             self._cut_bytes = 0
             self._soon_ms = max(self._soon_ms // 2, 1)
         part = self._part_of(entry.waited_at)
-        for offset in {entry.waited_at, *self._waiting.soon(part.offsets, entry.due_ms + self._soon_ms)}:
+        soon = self._waiting.near.numbers(part.offsets, entry.due_ms + self._soon_ms)
+        for number in {part.offsets.index(entry.waited_at), *soon}:
+            offset = part.offsets[number]
             if offset not in self._cut:
-                due = cut(part.data, part.spans[part.offsets.index(offset)], offset)
+                due = cut(part.data, part.spans[number], offset)
                 self._cut[offset] = due, part.compression
                 self._cut_bytes += len(due.body)
                 self.work += A_CUT

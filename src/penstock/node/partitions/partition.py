@@ -53,8 +53,8 @@ class Delivers(Protocol):
     """Delivers, as the leader, what waits in a partition's log (`delayed.Delivery`)."""
 
     @property
-    def waiting(self) -> tuple[int, int]:
-        """How many records wait, and when (ms) the next one is due, or now."""
+    def waiting(self) -> tuple[int, int] | None:
+        """How many records wait, and when (ms) the next one is due, or now. None while the log is being read."""
 
     @property
     def needed_from(self) -> int:
@@ -162,7 +162,9 @@ class Partition(ABC):
 
     @property
     def waiting(self) -> tuple[int, int] | None:
-        """How many records wait here until they are due, and when (ms) the next one is, if any; None where none may."""
+        """How many records wait here until they are due, and when (ms) the next one is, or now; None where none may,
+        and while that is not known yet.
+        """
         return None if self.delivery is None else self.delivery.waiting
 
     @property

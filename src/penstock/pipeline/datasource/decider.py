@@ -29,6 +29,7 @@ from penstock.pipeline.once.deciding import (
     Write,
     deciding,
     giving_up,
+    settling,
 )
 from penstock.pipeline.once.decision import Decision
 from penstock.pipeline.once.names import decider_of, ids_of
@@ -93,6 +94,7 @@ class Decider:
         self._topic: DecisionsTopic | None = None
         self._identity: ProducerIdentity | None = None
         self._prepared: Collection[TransactionName] = ()
+        self._is_over = False
         self._last: Decision | None = None
         """What nobody has decided behind since, when this process has come to `Fence`."""
 
@@ -134,6 +136,14 @@ class Decider:
             while True:
                 answer = self._take(steps.send(answer))
 
+    def settle(self) -> None:
+        """A run of the query is over: nothing of it stays open. Where another one has begun, that one does it."""
+        self._is_over = True
+        steps, answer = settling(), None
+        with suppress(StopIteration, OutrunError):
+            while True:
+                answer = self._take(steps.send(answer))
+
     def _take(self, step: Step) -> Any:
         if isinstance(step, Fence):
             self._fence()
@@ -141,7 +151,10 @@ class Decider:
         if isinstance(step, End):
             return self._end(step.transaction, commits=step.commits)
         if isinstance(step, ListOpen):
-            return self._coordinators.open_ones(ids_of(self._query), self._prepared)
+            ids = ids_of(self._query)
+            if self._is_over:
+                return self._coordinators.all_open(ids)
+            return self._coordinators.open_ones(ids, self._prepared)
         assert self._topic is not None, "the first step is Fence"
         if isinstance(step, Look):
             last, self._last = self._last, None

@@ -4,6 +4,7 @@ For Spark's own streams and batch writes (`ExactlyOnceWriter`), and for whoever 
 pipeline's sink, or a function for `foreachBatch`.
 """
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ from penstock.pipeline.errors import PipelineError, plain_errors
 from penstock.pipeline.once.names import TaskNames
 from penstock.pipeline.options.sink import SinkOptions
 from penstock.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
 
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells each task of a streaming query."""
@@ -61,9 +64,11 @@ class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
         told = [one for one in messages if isinstance(one, PreparedRecords)]
         decide(self._sink, batchId, told)
-        if told and self._query is not None and not self._sink.name:  # no other write has this one's name
-            with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
-                Decider(cluster, self._sink.decisions_topic, self._query).forget()
+        if told and self._query is not None:
+            settle(self._sink, self._query)
+            if not self._sink.name:  # no other write has this one's name
+                with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
+                    Decider(cluster, self._sink.decisions_topic, self._query).forget()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
         """Spark calls it where tasks fail, and where `commit` does, which may have decided by then."""
@@ -124,7 +129,12 @@ def of_this_task(sink: SinkOptions) -> tuple[str, int]:
             "penstock.sink.delivery=exactly-once: Spark does not say to which query and batch these rows belong; "
             "write them in a streaming query, or in a batch write."
         )
-    return f"{query}-{sink.name or sink.topic or ''}", int(batch)
+    return name_of(query, sink), int(batch)
+
+
+def name_of(query: str, sink: SinkOptions) -> str:
+    """What a streaming query is called among those that decide."""
+    return f"{query}-{sink.name or sink.topic or ''}"
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -170,3 +180,14 @@ def decide(sink: SinkOptions, batch: int, messages: Sequence[PreparedRecords]) -
         prepared = [message.transaction for message in messages if message.transaction is not None]
         with plain_errors(), borrowed_cluster(sink.settings) as cluster:
             Decider(cluster, sink.decisions_topic, messages[0].query).decide(batch, prepared)
+
+
+def settle(sink: SinkOptions, query: str) -> None:
+    """When a run of the query is over: without a next batch nobody would end what its tasks have left. Who cannot, goes
+    on: what is left then is found by `penstock transactions list`.
+    """
+    try:
+        with plain_errors(), borrowed_cluster(sink.settings) as cluster:
+            Decider(cluster, sink.decisions_topic, query).settle()
+    except (PipelineError, OSError, KafkaError) as error:
+        logger.warning("query %s: whether its tasks have left transactions open is not known: %s", query, error)

@@ -28,14 +28,15 @@ from penstock.pipeline.jobs.keys import (
     OF_A_WORKER,
     SHARED,
     SINKS,
+    TOPICS,
     VALUES,
 )
 from penstock.pipeline.jobs.launching import Launcher, OwnProcesses
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.jobs.shared_driver import SharedDriver
-from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
+from penstock.pipeline.spec.declarative import DeclarativeSpec, declarative_spec, is_declarative
 from penstock.pipeline.spec.files import declared_in, load_yaml
-from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, ONCE
+from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, ONCE, PipelineSpec
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask, WorkerContext
 from penstock.work.connect.config import ConfigError, parse, with_prefix
 from penstock.work.connect.metrics import Metric
@@ -61,7 +62,8 @@ class PipelineTask(SourceTask):
     def _begin(self) -> None:
         config, context = self._config, self._context
         self._again_at_s = context.now_s() + self._every_s
-        self._report = JobReport(tuple(json.loads(config[SINKS])), context.failures, context.failed_runs)
+        sinks, topics = json.loads(config[SINKS]), json.loads(config.get(TOPICS, "{}"))
+        self._report = JobReport(tuple(sinks), context.failures, context.failed_runs, topics)
         self._run = launcher_of(config, context.worker).launch(config, context.owned_until_s, self._report)
 
     async def poll(self) -> list[SourceRecord]:
@@ -128,16 +130,36 @@ class PipelineConnector(SourceConnector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self.config = dict(config)
-        self._sinks = sinks_of(config)
+        spec = declared(config)
+        self._sinks, self._topics = names_of(spec), json.dumps(topics_of(spec))
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         count = min(max_tasks, len(self._sinks))
         config = {SHUTDOWN.name: DRAIN_MS, **self.config}
-        return [{**config, SINKS: json.dumps(self._sinks[number::count])} for number in range(count)]
+        tasks = [json.dumps(self._sinks[number::count]) for number in range(count)]
+        return [{**config, SINKS: sinks, TOPICS: self._topics} for sinks in tasks]
 
 
 def sinks_of(config: Mapping[str, str]) -> list[str]:
     """The names of the pipeline's sinks; ConfigError."""
+    return names_of(declared(config))
+
+
+def names_of(spec: PipelineSpec | DeclarativeSpec) -> list[str]:
+    """Spark runs all of a pipeline of its own as one task, which has the pipeline's name."""
+    return [sink.name for sink in spec.sinks] if isinstance(spec, PipelineSpec) else [spec.name]
+
+
+def topics_of(spec: PipelineSpec | DeclarativeSpec) -> dict[str, Any]:
+    """What is said of topics; of a pipeline of Spark's own nothing is known before it runs."""
+    if not isinstance(spec, PipelineSpec):
+        return {}
+    read = [topic for source in spec.sources.values() for topic in source.topics]
+    return {"read": sorted(set(read)), "writes": {sink.name: sink.topic for sink in spec.sinks if sink.topic}}
+
+
+def declared(config: Mapping[str, str]) -> PipelineSpec | DeclarativeSpec:
+    """What a job's configuration says, as far as it can be read without running it; ConfigError."""
     settings = parse(KEYS, config)
     text, file, root = settings["pipeline"], settings["pipeline.file"], settings["checkpoint.root"]
     if (text is None) == (file is None):
@@ -146,24 +168,23 @@ def sinks_of(config: Mapping[str, str]) -> list[str]:
         raise ConfigError({DRIVER: [f"{DRIVER}={SHARED} (--driver) is not for this job: {why}"]})
     values = with_prefix(config, VALUES)
     if file is not None and is_declarative(Path(file)):
-        return _declarative_sinks(Path(file), settings, values)
+        return _declarative(Path(file), settings, values)
     try:
         checked_requirements(settings["pipeline.requirements"] or "")
         name, path = config["name"], file_of(config)
-        declared = load_yaml(text, name, values=values) if text is not None else declared_in(path, values)
+        spec = load_yaml(text, name, values=values) if text is not None else declared_in(path, values)
     except PipelineError as error:
         raise ConfigError({"pipeline" if text is not None else "pipeline.file": [str(error)]}) from None
     parse((CORES, MEMORY), config)
-    if settings[EVERY] is not None and declared.trigger not in (AVAILABLE_NOW, ONCE):
-        said = declared.trigger or "one that goes on"
+    if settings[EVERY] is not None and spec.trigger not in (AVAILABLE_NOW, ONCE):
+        said = spec.trigger or "one that goes on"
         raise ConfigError({EVERY: [f"{EVERY} (--every) is for trigger: {AVAILABLE_NOW} or {ONCE}, not for {said}"]})
     who = "checkpoint.root (--checkpoint-root) or the pipeline's checkpoint"
-    _check_place(root or declared.checkpoint, "checkpoint.root", who)
-    return [sink.name for sink in declared.sinks]
+    _check_place(root or spec.checkpoint, "checkpoint.root", who)
+    return spec
 
 
-def _declarative_sinks(file: Path, settings: Mapping[str, Any], values: Mapping[str, str]) -> list[str]:
-    """Spark runs all of it as one task, which has the pipeline's name."""
+def _declarative(file: Path, settings: Mapping[str, Any], values: Mapping[str, str]) -> DeclarativeSpec:
     for name in values:
         raise ConfigError({f"{VALUES}{name}": ["Spark's own pipelines have no values of names"]})
     for key in ("checkpoint.root", "bootstrap.servers"):
@@ -174,7 +195,7 @@ def _declarative_sinks(file: Path, settings: Mapping[str, Any], values: Mapping[
     except PipelineError as error:
         raise ConfigError({"pipeline.file": [str(error)]}) from None
     _check_place(spec.storage, "pipeline.file", "the pipeline's storage")
-    return [spec.name]
+    return spec
 
 
 def _check_place(place: str, key: str, who: str) -> None:

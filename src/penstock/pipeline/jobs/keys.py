@@ -14,6 +14,8 @@ DRAIN_MS: Final = "30000"
 """How long a process that is told to stop may take over its last batch."""
 SINKS: Final = "pipeline.sinks"
 """In a task's configuration: the names of its sinks, as JSON."""
+TOPICS: Final = "pipeline.topics"
+"""Beside them: which topics are `read`, and which one each sink `writes`, as JSON."""
 CODE: Final = ("pipeline.code", "pipeline.requirements")
 EVERY: Final = "schedule.interval.ms"
 VALUES: Final = "set."

@@ -22,6 +22,28 @@ NOTHING_YET: Final[Mapping[str, Any]] = {
 }
 """Of a query."""
 COUNTED: Final = ("input_rows", "output_rows", "late_rows")
+ABOUT: Final = {
+    "running": "1 while the process runs queries",
+    "process_restarts_total": "How often the process failed and was begun again",
+    "failing": "1 from a failure on until a batch succeeds",
+    "restarts_total": "How often the query was begun again within its process",
+    "input_rows_total": "Rows in since the process began",
+    "output_rows_total": "Rows out since the process began",
+    "late_rows_total": "Rows that came after their watermark, and were left out",
+    "batches_total": "Batches with rows since the process began",
+    "last_batch_seconds": "How long the last batch with rows took",
+    "rows_per_second": "Rows in per second of the last batch with rows",
+    "watermark_seconds": "The watermark, since 1970",
+    "state_rows": "Rows that the query remembers",
+    "state_memory_bytes": "What they take in memory",
+    "state_disk_bytes": "What they take on the disk",
+    "broken_rows_total": "Rows that broke a rule",
+    "read_offsets_total": "Offsets of a topic that were read",
+    "read_bytes_total": "Bytes of keys and values that were read, without their compression",
+    "last_batch_phase_seconds": "How long a part of the last batch with rows took",
+    "lag_records": "What waited in a partition at the end of the last batch with rows",
+}
+"""Figures, without the beginning of their names."""
 COUNTED_BY_NAME: Final = ("broken", "read", "read_bytes")
 
 
@@ -30,12 +52,19 @@ class JobReport:
     step.
     """
 
-    def __init__(self, sinks: tuple[str, ...], failures: Sequence[str] = (), restarts: int = 0) -> None:
+    def __init__(
+        self,
+        sinks: tuple[str, ...],
+        failures: Sequence[str] = (),
+        restarts: int = 0,
+        topics: Mapping[str, Any] | None = None,
+    ) -> None:
         self.state = "starting"
         self.error = ""
         self._sinks = sinks
         self._failures = tuple(failures)
         self._restarts = restarts
+        self._topics = topics or {}
         self._ui: str | None = None
         self._queries: dict[str, dict[str, Any]] = {}
         self._lines: deque[str] = deque(maxlen=LINES)
@@ -66,6 +95,7 @@ class JobReport:
             "pid": pid,
             "ui": self._ui,
             "sinks": list(self._sinks),
+            "topics": dict(self._topics),
             "restarts": self._restarts,
             "failures": list(self._failures),
             "queries": dict(self._queries),
@@ -74,8 +104,8 @@ class JobReport:
 
     def metrics(self) -> list[Metric]:
         figures = [
-            Metric("pipeline_running", int(self.state == "running")),
-            Metric("pipeline_process_restarts_total", self._restarts),
+            _figure("running", int(self.state == "running")),
+            _figure("process_restarts_total", self._restarts),
         ]
         for name, query in self._queries.items():
             figures += figures_of(query, {"query": name})
@@ -127,15 +157,19 @@ def figures_of(query: Mapping[str, Any], of: Mapping[str, str]) -> Iterator[Metr
         "state_memory_bytes": state.get("memory_bytes"),
         "state_disk_bytes": state.get("disk_bytes"),
     }
-    yield from (Metric(f"pipeline_{figure}", value, of) for figure, value in known.items() if value is not None)
+    yield from (_figure(figure, value, of) for figure, value in known.items() if value is not None)
     for rule, rows in query.get("broken", {}).items():
-        yield Metric("pipeline_broken_rows_total", rows, {**of, "rule": rule})
+        yield _figure("broken_rows_total", rows, {**of, "rule": rule})
     for topic, offsets in query.get("read", {}).items():
-        yield Metric("pipeline_read_offsets_total", offsets, {**of, "topic": topic})
+        yield _figure("read_offsets_total", offsets, {**of, "topic": topic})
     for source, count in query.get("read_bytes", {}).items():
-        yield Metric("pipeline_read_bytes_total", count, {**of, "source": source})
+        yield _figure("read_bytes_total", count, {**of, "source": source})
     for phase, took_ms in (last.get("phases_ms") or {}).items():
-        yield Metric("pipeline_last_batch_phase_seconds", took_ms / 1000, {**of, "phase": phase})
+        yield _figure("last_batch_phase_seconds", took_ms / 1000, {**of, "phase": phase})
     for partition, lag in (last.get("lags") or {}).items():
         of_partition = {"partition": partition, "topic": partition.rpartition("-")[0]}
-        yield Metric("pipeline_lag_records", lag, {**of, **of_partition})
+        yield _figure("lag_records", lag, {**of, **of_partition})
+
+
+def _figure(name: str, value: float, of: Mapping[str, str] | None = None) -> Metric:
+    return Metric(f"pipeline_{name}", value, of or {}, ABOUT[name])

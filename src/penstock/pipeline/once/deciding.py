@@ -13,14 +13,20 @@
 it has listed before belongs to this batch or to earlier ones: tasks of the next one begin when it is carried out. That
 is why nothing is ended before `Write`, and what is aborted then is named with its producer's epoch: an order that
 comes late meets no other transaction. Who finds a decision aborts nothing but its own: the next batch may have begun.
+
+What is open when a run of the query ends would stay so if no other comes: of tasks that began after the last list, or
+that it missed, as their coordinator moved. `settling` ends it. Another run may have begun, and what is listed may be
+its own: so it is written down first what is aborted, and who decides does without these.
 """
 
-from collections.abc import Collection, Generator
-from typing import Any, TypeAlias
+from collections.abc import Collection, Generator, Sequence
+from typing import Any, Final, TypeAlias
 
 from penstock.client.values import TransactionName
 from penstock.pipeline.once.decision import Decision
 from penstock.protocol.value import Value
+
+NO_BATCH: Final = -1
 
 
 class Fence(Value):
@@ -74,17 +80,19 @@ class LostError(Exception):
 def deciding(batch: int, prepared: Collection[TransactionName]) -> Deciding:
     """`prepared` are the transactions of this attempt. Returns what is decided, which may be an earlier attempt."""
     yield Fence()
-    decision, left = (yield from _found(batch)), tuple(prepared)
+    last: Decision | None = yield Look()
+    decision, left = _about(batch, last), tuple(prepared)
     if decision is None:
         decision, left = Decision(batch, tuple(prepared)), (yield ListOpen())
-        aborted = [one for one in prepared if one not in left]
+        settled = () if last is None else last.aborted
+        aborted = [one for one in prepared if one not in left or one in settled]
         if aborted:
             raise AbortedError(f"{aborted[0].transactional_id} was aborted before batch {batch} was decided")
         yield Write(decision)
     for transaction in decision.transactions:
         is_committed = yield End(transaction, commits=True)
         if not is_committed:
-            yield from _found(batch)
+            _about(batch, (yield Look()))
             raise LostError(batch, transaction, is_forgotten=is_committed is None)
     for transaction in left:
         if transaction not in decision.transactions:
@@ -92,9 +100,8 @@ def deciding(batch: int, prepared: Collection[TransactionName]) -> Deciding:
     return decision
 
 
-def _found(batch: int) -> Generator[Step, Any, Decision | None]:
-    """The decision about this batch, if there is one. OutrunError where a later one is decided."""
-    last: Decision | None = yield Look()
+def _about(batch: int, last: Decision | None) -> Decision | None:
+    """What is decided about this batch. OutrunError where it is one about a later one."""
     if last is None or last.batch < batch:
         return None
     if last.batch > batch:
@@ -105,7 +112,20 @@ def _found(batch: int) -> Generator[Step, Any, Decision | None]:
 def giving_up(batch: int, prepared: Collection[TransactionName]) -> Generator[Step, Any, None]:
     """Of an attempt that has failed, perhaps once it was decided: what is not, and cannot be any more, is aborted."""
     yield Fence()
-    decision = yield from _found(batch)
+    decision = _about(batch, (yield Look()))
     for transaction in prepared:
         if decision is None or transaction not in decision.transactions:
             yield End(transaction, commits=False)
+
+
+def settling() -> Generator[Step, Any, None]:
+    """When a run of the query is over: what is decided is carried out, and what else is open is aborted."""
+    yield Fence()
+    last: Decision | None = yield Look()
+    last = last or Decision(NO_BATCH, ())
+    still_open: Sequence[TransactionName] = yield ListOpen()
+    aborted = tuple(one for one in still_open if one not in last.transactions)
+    if aborted:
+        yield Write(last.replace(aborted=(*last.aborted, *aborted)))
+    for transaction in still_open:
+        yield End(transaction, commits=transaction in last.transactions)

@@ -9,7 +9,6 @@ keys end: where the next one that is there begins. Ends only become earlier. So 
 key, the one whose second transaction is later knows both, and it needs no lock; one that dies between is run again.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -48,6 +47,7 @@ from sqlalchemy.types import TypeEngine
 from penstock.pipeline.datasource.writer import WRITTEN, in_chunks
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spec.changes import DELETED, END_AT, TableTarget
+from penstock.work.connect.built_in.sql_values import Row, fitting, without_json_nulls
 
 DIALECTS: Final[Mapping[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 IN_BYTE_ORDER: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
@@ -62,7 +62,6 @@ TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
     "timestamp_ntz": DateTime(),
 }
 """Of Spark's names of types; what is not here is text, nested values as JSON."""
-Row = dict[str, Any]
 
 
 def ready(target: TableTarget, columns: Mapping[str, str], *, may_create: bool) -> None:
@@ -166,21 +165,19 @@ def _end(connection: Connection, table: Table, target: TableTarget, rows: Sequen
 
 def _store(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
     gone = [row for row in rows if target.removes and row[DELETED]]
-    kept = [_stored(row, target) for row in rows if not (target.removes and row[DELETED])]
+    dialect = connection.dialect.name
+    kept = [_stored(row, table, target, dialect) for row in rows if not (target.removes and row[DELETED])]
     if kept:
-        connection.execute(upsert(table, target, list(kept[0]), connection.dialect.name), kept)
+        connection.execute(upsert(table, target, list(kept[0]), dialect), kept)
     if gone:
         names = (*target.keys, target.sequence)
         connection.execute(removal(table, target), [_parameters(row, names) for row in gone])
 
 
-def _stored(row: Row, target: TableTarget) -> Row:
-    """Values that no column type holds become JSON."""
-    return {
-        name: json.dumps(content, default=str) if isinstance(content, dict | list) else content
-        for name, content in row.items()
-        if name != DELETED or not target.removes
-    }
+def _stored(row: Row, table: Table, target: TableTarget, dialect: str) -> Row:
+    return fitting(
+        {name: content for name, content in row.items() if name != DELETED or not target.removes}, table, dialect
+    )
 
 
 @contextmanager
@@ -190,7 +187,7 @@ def _connected(target: TableTarget) -> Iterator[Engine]:
     try:
         engine = create_engine(target.url)
         yield engine
-    except (SQLAlchemyError, ImportError) as error:
+    except (SQLAlchemyError, ImportError, ValueError) as error:
         raise PipelineError(f"Sink {target.name}: {str(error).splitlines()[0]}") from error
     finally:
         if engine is not None:
@@ -204,7 +201,7 @@ def _named(target: TableTarget) -> tuple[str, str | None]:
 
 def _table(target: TableTarget, engine: Engine) -> Table:
     name, schema = _named(target)
-    return Table(name, MetaData(), schema=schema, autoload_with=engine)
+    return without_json_nulls(Table(name, MetaData(), schema=schema, autoload_with=engine))
 
 
 def _made(target: TableTarget, columns: Mapping[str, str]) -> Table:

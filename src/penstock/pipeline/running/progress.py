@@ -62,6 +62,7 @@ class BatchProgress(Value):
     watermark_ms: int | None = None
     state: StateProgress | None = None
     """None for a query that remembers nothing."""
+    began_ms: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -133,6 +134,7 @@ def _batch(progress: StreamingQueryProgress) -> BatchProgress:
         phases_ms=dict(progress.durationMs),
         watermark_ms=_watermark_ms(progress),
         state=_state(progress),
+        began_ms=_milliseconds(progress.timestamp),
     )
 
 
@@ -144,7 +146,12 @@ def _broken(progress: StreamingQueryProgress) -> dict[str, int]:
 def _watermark_ms(progress: StreamingQueryProgress) -> int | None:
     """None where there is none, or no row has moved it yet."""
     text = progress.eventTime.get("watermark")
-    return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000) or None
+    return None if text is None else _milliseconds(text) or None
+
+
+def _milliseconds(text: str) -> int:
+    """Since 1970."""
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _state(progress: StreamingQueryProgress) -> StateProgress | None:

@@ -119,6 +119,8 @@ def run_pipeline(
                     stop.wait(LOOK_EVERY_S)
                 begun = [query.query for query in queries if query.query is not None]
                 drain(begun)
+                for query in queries:
+                    query.settle()
                 feed.wait_for_ends([str(query.runId) for query in begun])
                 run.report()
                 if not stop.is_set():
@@ -140,7 +142,7 @@ def _begin(
         if is_here(session):  # elsewhere the first rows tell
             check_target(sink, frame)
         writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
-        queries.append(SinkQuery(session, spec.query_name(sink), writer))
+        queries.append(SinkQuery(session, spec.query_name(sink), sink, writer))
         queries[-1].begin()
 
 

@@ -15,14 +15,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.jvm import pool_of
+from penstock.pipeline.running.topic_sinks import settle_run
+from penstock.pipeline.spec.pipeline import SinkSpec
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 
 
 class SinkQuery:
-    def __init__(self, session: SparkSession, name: str, writer: DataStreamWriter) -> None:
+    def __init__(self, session: SparkSession, name: str, sink: SinkSpec, writer: DataStreamWriter) -> None:
         self.name = name
+        self._sink = sink
         self.query: StreamingQuery | None = None
         self._session, self._writer = session, writer
         self._failure: Exception | None = None
@@ -33,6 +36,11 @@ class SinkQuery:
         with pool_of(self._session, self.name):
             self.query = self._writer.start()
         self._failure = None
+
+    def settle(self) -> None:
+        """It has ended, and perhaps for good: tasks of its last attempts may have left something open."""
+        if self._sink.is_exactly_once and self.query is not None:
+            settle_run(self._sink, str(self.query.id))
 
     @property
     def is_active(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from penstock.pipeline.datasource.exactly_once import write_batch
+from penstock.pipeline.datasource.exactly_once import name_of, settle, write_batch
 from penstock.pipeline.datasource.writer import WRITTEN, check_topic, writing
 from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import plain_errors
@@ -33,6 +33,12 @@ def written_once(frame: DataFrame, sink: SinkSpec) -> Callable[[DataFrame, int],
         write_batch(batch, batch_id, options)
 
     return write
+
+
+def settle_run(sink: SinkSpec, query: str) -> None:
+    """`query` is Spark's id of one that has ended."""
+    options = _options(sink)
+    settle(options, name_of(query, options))
 
 
 def check_sink_topic(sink: SinkSpec) -> None:

@@ -22,7 +22,9 @@ Besides options a source knows `format` (penstock), `json` (the fields of the va
 and tables are views in SQL, and arguments of the function by their names.
 """
 
+import json
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +70,17 @@ class SourceSpec(Value):
     dead_letter: str | None = None
     is_changes: bool = False
     """Whether its values are changes of a database's rows, as Debezium writes them."""
+
+    @property
+    def topics(self) -> list[str]:
+        """Those that it names; by a pattern it names none."""
+        if self.format not in (PENSTOCK, KAFKA):
+            return []
+        given = {name.lower(): value for name, value in self.options.items()}
+        named = [topic.strip() for topic in given.get("subscribe", "").split(",") if topic.strip()]
+        with suppress(ValueError, AttributeError):  # what is wrong is told when it is read
+            named += json.loads(given.get("assign", "{}")).keys()
+        return named
 
 
 class TableSpec(Value):
@@ -157,6 +170,11 @@ class SinkSpec(Value):
     def partitioned_by(self) -> list[str]:
         """The columns whose values are directories."""
         return [column.strip() for column in (self.option("partitionBy") or "").split(",") if column.strip()]
+
+    @property
+    def topic(self) -> str | None:
+        """None where it writes elsewhere, or rows say where they go."""
+        return self.option("topic") if self.format in (PENSTOCK, KAFKA) else None
 
     def option(self, name: str) -> str | None:
         """Without regard to case."""

@@ -29,7 +29,8 @@ from penstock.protocol.control.records import ControlType, control_type
 from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row
 from penstock.protocol.due import Due, Moved, moved_batch, moved_in
 from penstock.protocol.records import iterate_records
-from penstock.replication.delayed.waiting import Entry, Waiting
+from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.waiting import Waiting
 
 MOST_ROWS: Final = 2_500
 """Of held batches that are taken in one step, which is 1 ms, or 4 where they have ids, or are of a transaction."""

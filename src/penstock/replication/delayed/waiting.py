@@ -1,7 +1,7 @@
 """What waits in one partition, in the order of (due, arrival): 8 bytes an entry but for what is due next or has an id.
 
 Entries lie in arrays by the time at which they are due, in slots of about three days and, when such a slot is near, of
-nine minutes, and of a second; what is due within the present second is in a heap. So memory grows by the entry and not
+nine minutes, and of a second; what is due within the present second is in heaps. So memory grows by the entry and not
 by the object, and an entry is moved four times, however long it waits.
 
 | event     | cause                                                 | what waits                                     |
@@ -19,9 +19,10 @@ import heapq
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.protocol.delayed import NO_ID, Row
+from penstock.replication.delayed.near import NEVER_MS, Entry, Near
 
 SHIFTS: Final = (10, 19, 28)
 """A slot of a level is 2^shift ms wide; the widest is last."""
@@ -38,21 +39,6 @@ OFFSET_BITS: Final = 36
 """An entry in a slot is one number of 64 bits: when it is due within the slot, and the low bits of where it waits."""
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 assert max(SHIFTS) + OFFSET_BITS <= 64
-NUMBER_BITS: Final = 63
-"""Of an entry's number in the heap the offset has so many."""
-_NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1
-
-
-class Entry(NamedTuple):
-    """`waited_at` is the offset at which it was first held."""
-
-    due_ms: int
-    waited_at: int
-
-
-def _number(entry: Entry) -> int:
-    """Numbers are in the order of their entries."""
-    return entry.due_ms << NUMBER_BITS | entry.waited_at
 
 
 class _Part:
@@ -78,19 +64,21 @@ class _Part:
         return len(self.packed)
 
     def __iter__(self) -> Iterator[Entry]:
-        return map(self._entry, self.packed)
+        return map(Entry._make, self._entries(self.packed))
 
-    def _entry(self, packed: int) -> Entry:
-        return Entry(self._base_ms + (packed >> OFFSET_BITS), self._base_offset | (packed & _OFFSET_MASK))
+    def _entries(self, some: Iterable[int]) -> Iterator[tuple[int, int]]:
+        base_ms, base_offset = self._base_ms, self._base_offset
+        return ((base_ms + (one >> OFFSET_BITS), base_offset | (one & _OFFSET_MASK)) for one in some)
 
     def offsets(self) -> Iterator[int]:
         """Where they wait."""
         return (self._base_offset | (packed & _OFFSET_MASK) for packed in self.packed)
 
-    def take_some(self, most: int) -> list[Entry]:
+    def take_some(self, most: int) -> list[tuple[int, int]]:
+        """When each is due, and where it waits."""
         taken = self.packed[-most:]
         del self.packed[-most:]
-        return list(map(self._entry, taken))
+        return list(self._entries(taken))
 
     def drop(self, dead: set[int]) -> None:
         """Those that wait there."""
@@ -131,8 +119,8 @@ class _Slots:
                 part.packed.append((due_ms & within) << OFFSET_BITS | (waited_at & _OFFSET_MASK))
                 part.last = waited_at
 
-    def take_some(self, most: int) -> list[Entry]:
-        """Of the first slot."""
+    def take_some(self, most: int) -> list[tuple[int, int]]:
+        """Of the first slot: when each is due, and where it waits."""
         number = self.order[0]
         slot = self.parts[number]
         taken = slot[-1].take_some(most)
@@ -155,25 +143,26 @@ class Waiting:
         "_clearing",
         "_count",
         "_credit",
-        "_first",
         "_gone",
         "_ids",
         "_levels",
-        "_near",
-        "_order",
         "_places",
         "_until_ms",
+        "is_opened",
+        "near",
     )
 
     def __init__(self) -> None:
         self._levels = [_Slots(shift) for shift in SHIFTS]
         self._until_ms = [0 for _ in SHIFTS]
-        """Slots of a level that begin before are opened: what is due then goes to the level below, or to the heap."""
-        self._near: dict[int, Entry] = {}
-        self._order: list[int] = []
-        """A heap of what is near, each entry as one number, which is compared three times as fast."""
-        self._first: list[Entry] = []
-        """Taken from the heap, in order, to be moved."""
+        """Slots of a level that begin before are opened: what is due then goes to the level below, or is near. Of a
+        wider level it is never earlier.
+        """
+        self.near = Near()
+        self.is_opened = False
+        """Whether all was near that was due when `due` was asked last. Before that, what waits may be in a slot which
+        began three days before it is due.
+        """
         self._gone = set[int]()
         """Where entries in slots have waited that wait no longer."""
         self._ids: dict[int, Entry] = {}
@@ -199,7 +188,7 @@ class Waiting:
             self._places[entry.waited_at] = place
         self._count += 1
         self._counted(place, 1)
-        self._put(entry)
+        self._put(*entry)
 
     def add_plain(self, times: Sequence[int], first: int) -> None:
         """As `add` of records without ids that are due then, in the order in which they lie, the first of them at this
@@ -210,7 +199,7 @@ class Waiting:
             far.add_all(times, first)
         else:
             for waited_at, due_ms in enumerate(times, first):
-                self._put(Entry(due_ms, waited_at))
+                self._put(due_ms, waited_at)
         self._count += len(times)
         self._counted_all(first, len(times), 1)
 
@@ -240,13 +229,14 @@ class Waiting:
             if place != entry.waited_at:
                 self._places[entry.waited_at] = place
             self._count += 1
-            self._to_heap(hastened)
+            self.near.add(*hastened)
 
     def moved(self, waited_at: int, id_: int) -> None:
         """It was waiting."""
-        known = self._ids.get(id_)
-        if known is not None and known.waited_at == waited_at:
-            del self._ids[id_]
+        if id_ != NO_ID:
+            known = self._ids.get(id_)
+            if known is not None and known.waited_at == waited_at:
+                del self._ids[id_]
         self._remove(waited_at)
 
     def carried(self, waited_at: int, place: int) -> None:
@@ -259,40 +249,15 @@ class Waiting:
 
     def due(self, now_ms: int, most: int) -> list[Entry]:
         """The first ones, which go on waiting until they are `moved`; none, too, while there is more to open."""
-        if not self._open(now_ms):
-            return []
-        found = self._still_first()
-        if found and (found[-1].due_ms > now_ms or (self._order and self._order[0] < _number(found[-1]))):
-            for entry in found:  # the clock was set back, or what came since is due before
-                heapq.heappush(self._order, _number(entry))
-            found = []
-        end = now_ms + 1 << NUMBER_BITS
-        while self._order and len(found) < most and self._order[0] < end:
-            counts = self._counts(heapq.heappop(self._order))
-            if counts is not None:
-                found.append(counts)
-        self._first = found
-        return found[:most]
-
-    def near(self, offsets: Iterable[int]) -> list[int]:
-        """Which of those that were due soon wait still."""
-        return [at for at in offsets if at in self._near]
-
-    def soon(self, offsets: Iterable[int], until_ms: int) -> list[int]:
-        """Which of those that wait at these offsets are due by then, as far as it is known: the present second."""
-        near = self._near
-        return [at for at in offsets if (entry := near.get(at)) is not None and entry.due_ms <= until_ms]
+        self.is_opened = self._open(now_ms)
+        return self.near.take(now_ms, most) if self.is_opened else []
 
     @property
     def next_due_ms(self) -> int | None:
         """Not after the next entry is due; None if nothing waits."""
-        while self._order and self._counts(self._order[0]) is None:
-            heapq.heappop(self._order)
-        self._first = self._still_first()
         times = [level.order[0] << level.shift for level in self._levels if level.order]
-        times += [entry.due_ms for entry in self._first[:1]]
-        times += [number >> NUMBER_BITS for number in self._order[:1]]
-        return min(times, default=None)
+        next_ms = min([*times, self.near.next_due_ms])
+        return None if next_ms == NEVER_MS else next_ms
 
     # where it lies
 
@@ -312,9 +277,9 @@ class Waiting:
         far = self._far([row for row in asked if row.due_ms >= 0])
         found: list[Row] = []
         for row in asked:
-            near = self._near.get(row.waited_at)
-            if near is not None:
-                found.append(row._replace(due_ms=near.due_ms))
+            near_ms = self.near.due_ms.get(row.waited_at)
+            if near_ms is not None:
+                found.append(row._replace(due_ms=near_ms))
             elif row.waited_at in far:
                 found.append(row)
         return found
@@ -334,31 +299,22 @@ class Waiting:
     def entries(self) -> list[Entry]:
         """All, in order."""
         far = (entry for level in self._levels for part in level for entry in part)
-        return sorted([*self._near.values(), *(entry for entry in far if entry.waited_at not in self._gone)])
+        near = (Entry(due_ms, at) for at, due_ms in self.near.due_ms.items())
+        return sorted([*near, *(entry for entry in far if entry.waited_at not in self._gone)])
 
     # within
 
-    def _still_first(self) -> list[Entry]:
-        return [entry for entry in self._first if self._near.get(entry.waited_at) is entry]
-
-    def _counts(self, number: int) -> Entry | None:
-        """What has this number in the heap, if it waits still, and is due then."""
-        entry = self._near.get(number & _NUMBER_MASK)
-        return entry if entry is not None and entry.due_ms == number >> NUMBER_BITS else None
-
-    def _put(self, entry: Entry) -> None:
+    def _put(self, due_ms: int, waited_at: int) -> None:
+        if due_ms < self._until_ms[0]:
+            self.near.add(due_ms, waited_at)
+            return
         for level, until_ms in zip(reversed(self._levels), reversed(self._until_ms), strict=True):
-            if entry.due_ms >= until_ms:
-                level.add(*entry)
+            if due_ms >= until_ms:
+                level.add(due_ms, waited_at)
                 return
-        self._to_heap(entry)
-
-    def _to_heap(self, entry: Entry) -> None:
-        self._near[entry.waited_at] = entry
-        heapq.heappush(self._order, _number(entry))
 
     def _open(self, now_ms: int) -> bool:
-        """A step of it; whether all that may be due now is in the heap."""
+        """A step of it; whether all that may be due now is near."""
         room = MOST_OPENED
         for number in reversed(range(len(SHIFTS))):
             level = self._levels[number]
@@ -369,18 +325,17 @@ class Waiting:
                     return False
                 taken = level.take_some(room)
                 room -= len(taken)
-                for entry in taken:
-                    if entry.waited_at in self._gone:
-                        self._gone.discard(entry.waited_at)
+                for due_ms, waited_at in taken:
+                    if waited_at in self._gone:
+                        self._gone.discard(waited_at)
                     else:
-                        self._put(entry)
+                        self._put(due_ms, waited_at)
         return True
 
     def _remove(self, waited_at: int) -> None:
         self._count -= 1
-        self._counted(self.place_of(waited_at), -1)
-        self._places.pop(waited_at, None)
-        if self._near.pop(waited_at, None) is None:
+        self._counted(self._places.pop(waited_at, waited_at), -1)
+        if self.near.due_ms.pop(waited_at, None) is None:
             self._gone.add(waited_at)
             self._credit += CLEARED_A_DEATH
             if len(self._gone) > max(MOST_GONE, self._count >> 1):

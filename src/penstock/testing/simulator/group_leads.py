@@ -27,6 +27,8 @@ class GroupLeads:
     def look(self, host: Host) -> None:
         """Called after an event on this host; leases of other hosts may have run out meanwhile."""
         led = host.groups_led()
+        if not led and not self._led:
+            return
         for number, hosts in self._led.items():
             if number not in led:
                 hosts.pop(host.name, None)

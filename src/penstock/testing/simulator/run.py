@@ -102,11 +102,11 @@ def _no_collection() -> Iterator[None]:
     """When cycles of memory are freed depends on earlier runs, and coroutines among them run their last code then."""
     was_enabled = gc.isenabled()
     gc.disable()
-    gc.freeze()  # what was there before is not looked at each time
+    gc.collect()  # of the run before; what was frozen is not looked at
+    gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
         if was_enabled:
             gc.enable()
 

@@ -11,6 +11,7 @@ from penstock.protocol.value import Value, fresh
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
 PREFIX: Final = "penstock_"
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_ESCAPES_OF_HELP: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 class Metric(Value):
@@ -19,6 +20,8 @@ class Metric(Value):
     name: str
     value: float
     labels: Mapping[str, str] = fresh(dict)
+    help: str = ""
+    """A sentence for people."""
 
 
 def page(figures: Iterable[Metric]) -> str:
@@ -28,6 +31,8 @@ def page(figures: Iterable[Metric]) -> str:
         by_name.setdefault(figure.name, []).append(figure)
     lines = []
     for name, same in sorted(by_name.items()):
+        if same[0].help:
+            lines.append(f"# HELP {PREFIX}{name} {same[0].help.translate(_ESCAPES_OF_HELP)}")
         lines.append(f"# TYPE {PREFIX}{name} {'counter' if name.endswith('_total') else 'gauge'}")
         lines += [f"{PREFIX}{name}{_labels(figure.labels)} {figure.value}" for figure in same]
     return "".join(f"{line}\n" for line in lines)

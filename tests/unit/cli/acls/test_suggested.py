@@ -71,6 +71,10 @@ def test_the_lines_of_a_node_are_read(caplog: pytest.LogCaptureFixture, how: dic
         ' "resourceType": "TOPIC", "resourceName": "t"}',
         '{"event": "access", "verdict": "Denied", "principal": "User:a", "host": "h", "operation": "EAT",'
         ' "resourceType": "TOPIC", "resourceName": "t"}',
+        '{"event": "access", "verdict": "Denied", "principal": "User:a", "host": "h", "operation": "READ",'
+        ' "resourceType": "TABLE", "resourceName": "t"}',
+        '{"event": "access", "verdict": "Denied", "principal": "User:a", "host": "h", "operation": "READ",'
+        ' "resourceType": "TOPIC", "resourceName": ""}',
         "Principal = nobody is Denied operation = READ from host = h on resource = Topic:LITERAL:t for request = Fetch"
         " with resourceRefCount = 1 based on rule DefaultDeny",
     ],

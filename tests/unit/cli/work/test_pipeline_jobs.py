@@ -12,7 +12,7 @@ from penstock.cli.work import pipeline_jobs
 from penstock.cli.work.connect_client import ConnectClient
 from penstock.pipeline.jobs import commands
 from penstock.pipeline.jobs.code import unpacked
-from penstock.pipeline.jobs.report import JobReport
+from penstock.pipeline.jobs.report import ABOUT, JobReport
 from penstock.pipeline.spec.files import load_yaml
 from penstock.work.connect.metrics import Metric
 
@@ -80,7 +80,7 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     table, below = said(monkeypatch, Told(report.as_json(1)), "status", "orders").split("\n\n")
     assert [line.split()[2] for line in table.splitlines()[1:]] == ["running", "failing"]
     assert below == "sink in is begun again after: The disk is full.\n"
-    assert Metric("pipeline_failing", 1, {"query": "orders: in"}) in report.metrics()
+    assert Metric("pipeline_failing", 1, {"query": "orders: in"}, ABOUT["failing"]) in report.metrics()
     for rows in (0, 2, 3):
         report.event({"event": "batch", "query": "orders: in", "input_rows": 4, "broken": {"id > 0": rows, "b": 0}})
     told = said(monkeypatch, Told(report.as_json(1)), "status", "orders")
@@ -88,8 +88,9 @@ def test_a_sink_that_is_begun_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert told.endswith(
         "\n\nsink in: 5 rows broke the rule id > 0\nsink in was begun again 2 times, last after: The disk is full.\n"
     )
-    assert Metric("pipeline_restarts_total", 2, {"query": "orders: in"}) in report.metrics()
-    assert Metric("pipeline_broken_rows_total", 5, {"query": "orders: in", "rule": "id > 0"}) in report.metrics()
+    assert Metric("pipeline_restarts_total", 2, {"query": "orders: in"}, ABOUT["restarts_total"]) in report.metrics()
+    broken = {"query": "orders: in", "rule": "id > 0"}
+    assert Metric("pipeline_broken_rows_total", 5, broken, ABOUT["broken_rows_total"]) in report.metrics()
 
 
 def test_watermark_and_state_are_told_below_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,16 @@
 import random
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from penstock.coordinator.group.classic.group import GroupState
-from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata
+from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXPRESSION, GROUP, MEMBER, TARGET
+from penstock.coordinator.group.consumer.state import ConsumerRecord
+from penstock.coordinator.group.consumer.values import STABLE, Current, GroupEpoch, Resolved, Subscription
+from penstock.coordinator.group.epochs import AssignmentEpoch
+from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata, key_version_of
 from penstock.coordinator.group.settings import GroupSettings, patience_ms
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -53,6 +60,45 @@ def test_an_empty_group_keeps_its_type() -> None:
     assert (group.protocol_type, group.state) == ("consumer", GroupState.EMPTY)
 
 
+def drawn(seed: int) -> list[ConsumerRecord]:
+    """Of two groups, a few members, and what is taken away again."""
+    draw, found = random.Random(seed), list[ConsumerRecord]()
+    for _ in range(draw.randrange(1, 30)):
+        group_id, name, topic = draw.choice("gh"), draw.choice(("m1", "m2", "m3")), UUID(int=draw.randrange(3))
+        places = {topic: {draw.randrange(4): 1}}
+        values: list[tuple[int, str, Any]] = [
+            (GROUP, "", GroupEpoch(draw.randrange(9), 7)),
+            (ASSIGNMENT, "", AssignmentEpoch(draw.randrange(9), 5)),
+            (MEMBER, name, Subscription(draw.choice((None, "i")), topics=tuple(draw.sample("abc", 1)))),
+            (TARGET, name, {topic: (1,)}),
+            (CURRENT, name, Current(1, 0, STABLE, places, draw.choice(({}, places)))),
+            (EXPRESSION, "x.*", Resolved(("a",), 1, 5)),
+        ]
+        key, name, value = draw.choice(values)
+        found.append(ConsumerRecord(group_id, draw.choice((value, value, value, None)), key, name))
+    return found
+
+
+def told(groups: Mapping[str, Any]) -> dict[str, list[object]]:
+    slots = ("owners", "static_ids", "topics", "assignor_counts", "wanted_expressions")
+    return {
+        group_id: [*(getattr(state, name) for name in slots), state._parts, state.committed._parts]
+        for group_id, state in groups.items()
+    }
+
+
+def test_a_load_ends_where_one_record_after_the_other_does() -> None:
+    for seed in range(60):
+        shard, plain = GroupShard(GroupSettings(), random.Random(1), ClusterImage()), dict[str, Any]()
+        for record in drawn(seed):
+            key, value = record.encode()
+            shard.read(key, value)
+            ConsumerRecord.decode(key_version_of(key), key, value).apply_to(plain)
+            record.count_in(plain)
+        shard.loaded(0)
+        assert told(shard._table.image.of_kind("consumer")) == told(plain), seed
+
+
 def test_many_groups_are_put_to_work_some_at_a_time() -> None:
     shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
     for number in range(1_000):
@@ -65,3 +111,18 @@ def test_many_groups_are_put_to_work_some_at_a_time() -> None:
     shard.loaded(0)
     assert len(list(shard.classic_groups())) == 1_000
     assert shard.next_deadline_ms() == patience_ms(10_000)
+
+
+def test_what_is_committed_is_noted_some_groups_at_a_time_as_well() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
+    for number in range(1_000):
+        shard.read(*ConsumerRecord(f"group-{number}", Subscription(), MEMBER, "m").encode())
+    groups = shard._table.image.of_kind("consumer")
+    counts = [sum(len(state.committed.members) for state in groups.values()) for _ in shard.restoring(0)]
+    assert counts == list(range(100, 1_001, 100))
+
+
+def test_what_is_taken_away_of_a_group_that_is_not_there_makes_none() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
+    shard.read(*ConsumerRecord("gone", None, MEMBER, "m").encode())
+    assert shard._table.image.of_kind("consumer") == {}

@@ -3,6 +3,7 @@
 import errno
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
@@ -10,14 +11,16 @@ from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.directories.errors import (
     BadMetaPropertiesError,
+    DamagedDirectoryError,
     ForeignDirectoryError,
     LockedDirectoryError,
     MisplacedMetadataError,
     UnusableDirectoryError,
 )
 from penstock.log.directories.log_directory import ROOM_BYTES, LogDirectory
+from penstock.log.directories.opening import Opening
 from penstock.log.disk import Disk
-from penstock.protocol.errors import KafkaError
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 
 
@@ -58,6 +61,7 @@ def test_partitions_spread_over_directories_and_high_watermarks_lie_beside_them(
     }
     descriptions = directories.describe()
     assert [description.path for description in descriptions] == [str(path) for path in paths]
+    assert not any(description.is_cordoned or description.failure for description in descriptions)
     assert all(description.total_bytes >= description.usable_bytes > 0 for description in descriptions)
     directories.close()
     again = open_directories(*paths)
@@ -89,6 +93,32 @@ def test_errors_name_cause_and_cure(tmp_path: Path) -> None:
             open_directories(tmp_path)
     (tmp_path / "meta.properties").write_text("# old\nversion=0\ncluster.id=one\nbroker.id=1\n")
     open_directories(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    ("cause", "goes_on"), [(None, False), (ValueError("bad"), False), (OSError(errno.EIO, "broken"), True)]
+)
+def test_a_log_that_cannot_be_opened_is_its_disks_fault_or_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Exception | None, goes_on: bool
+) -> None:
+    """The node goes on without a disk that fails, and not where a file says nonsense."""
+    opens = Opening.open
+
+    def fails(self: Opening, directory: LogDirectory, *args: Any, **more: Any) -> None:
+        if directory.path == str(tmp_path / "b"):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "t-0 cannot be read") from cause
+        opens(self, directory, *args, **more)
+
+    monkeypatch.setattr(Opening, "open", fails)
+    if goes_on:
+        directories = open_directories(tmp_path / "a", tmp_path / "b")
+        assert [str(one.problem) for one in directories.roots.offline] == [
+            f"cannot use the log directory {tmp_path / 'b'} (broken): its disk fails: replace it"
+        ]
+        directories.close()
+    else:
+        with pytest.raises(DamagedDirectoryError, match="t-0 cannot be read"):
+            open_directories(tmp_path / "a", tmp_path / "b")
 
 
 def test_the_metadata_log_lies_in_its_own_directory_or_in_the_first(tmp_path: Path) -> None:

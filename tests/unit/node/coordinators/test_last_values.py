@@ -22,6 +22,10 @@ def take(
     latest.take(b"before" + batch + b"behind", 6, read_header(batch, 0))
 
 
+def in_order(latest: LastValues) -> list[tuple[bytes, bytes | None]]:
+    return [pair for some in latest.in_order() for pair in some]
+
+
 def expected(batches: list[list[Pair]]) -> list[tuple[bytes, bytes | None]]:
     table: dict[bytes, bytes | None] = {}
     for pairs in batches:
@@ -58,7 +62,7 @@ def test_all_is_as_a_dictionary_has_it(monkeypatch: pytest.MonkeyPatch, most_fie
         batches = drawn(random)
         for pairs in batches:
             take(latest, pairs, random.choice((0, 0, 1 << 40)), random.choice(list(Compression)))
-        assert latest.pairs() == expected(batches), seed
+        assert in_order(latest) == expected(batches), seed
 
 
 def test_a_form_that_comes_again_is_not_taken_apart_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +71,37 @@ def test_a_form_that_comes_again_is_not_taken_apart_record_by_record(monkeypatch
         take(latest, [(b"k", value), (b"l", value)])
     monkeypatch.setattr(last_values, "keys_and_values", None)
     take(latest, [(b"k", b"3"), (b"l", b"3")])
-    assert latest.pairs() == [(b"k", b"3"), (b"l", b"3")]
+    assert in_order(latest) == [(b"k", b"3"), (b"l", b"3")]
+
+
+def test_large_records_have_forms_by_their_first_keys_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    latest, size = LastValues(), 100
+    for value in (b"1", b"2"):
+        for key in (b"k", b"l"):
+            take(latest, [(key, value * size), (b"m", value * size)])
+    monkeypatch.setattr(last_values, "keys_and_values", None)
+    for key in (b"k", b"l"):
+        take(latest, [(key, b"3" * size), (b"m", b"3" * size)])
+    assert in_order(latest) == [(key, b"3" * size) for key in (b"k", b"l", b"m")]
+
+
+@pytest.mark.parametrize("most", [1_000, 10_000])
+def test_very_many_are_put_in_order_some_at_a_time(most: int) -> None:
+    """Whether they lie all along the log, or most of them were written last."""
+    latest = LastValues()
+    keys = [b"%d" % number for number in range(10_000)]
+    Random(1).shuffle(keys)
+    written = list[bytes]()
+    for begin in range(0, len(keys), 100):
+        for _ in range(3):
+            take(latest, [(b"again", b""), *((key, b"") for key in keys[begin : begin + 100])])
+        written += keys[begin : begin + 100]
+    for begin in range(0, most, 500):
+        take(latest, [(key, b"last") for key in keys[begin : begin + 500]])
+    some = list(latest.in_order())
+    assert max(map(len, some)) <= last_values.AT_ONCE
+    assert len([one for one in some if not one]) >= len(keys) // last_values.SORTED_AT_ONCE
+    assert [key for one in some for key, _ in one if key != b"again"] == [*written[most:], *written[:most]]
 
 
 def test_bytes_that_differ_anywhere_but_in_values_are_looked_at() -> None:
@@ -87,6 +121,6 @@ def test_bytes_that_differ_anywhere_but_in_values_are_looked_at() -> None:
                     latest.take(bytes(bent), 0, header)
                 continue
             latest.take(bytes(bent), 0, header)
-            assert latest.pairs() == expected(
+            assert in_order(latest) == expected(
                 [[(one.key, one.value) for one in iterate_records(batch, 0, header)], pairs]
             )

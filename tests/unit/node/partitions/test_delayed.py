@@ -109,6 +109,21 @@ def test_how_much_waits_and_since_when_it_is_due_is_known(one: One) -> None:
     assert one.time_ms - one.waiting()[1] >= 7_000
 
 
+def test_nothing_is_told_of_what_waits_before_the_log_is_read(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot may have begun three days before what is in it is due: that is not late."""
+    monkeypatch.setattr(delayed, "STEP_BATCHES", 1)
+    for _ in range(3):
+        one.send(b"later", headers=in_days(2))
+    one.restart()
+    assert one.host.partition is not None
+    told = [one.host.partition.waiting]
+    while one.host.ring():
+        told.append(one.host.partition.waiting)
+    assert told[:3] == [None] * 3
+    assert one.waiting()[0] == 3
+    assert all(it is None or it[1] > NOW_MS for it in told)
+
+
 def test_a_record_that_waits_longer_than_retention_comes_and_stays(one: One) -> None:
     """Its segment goes, and it does not fall to retention when it comes with its old timestamp."""
     waits = one.send(b"later", headers=in_days(40))
@@ -138,11 +153,15 @@ def test_what_waits_outlives_deletion_and_comes_in_its_order(one: One) -> None:
     end = one.host.log.log_end_offset
     partition = one.host.partition
     assert partition is not None
+    assert partition.leader is not None
+    told: list[int] = []
+    partition.leader.deletions.add(end + 9, lambda: told.append(one.host.log.log_start_offset))
     partition.delete_before(end)
     assert one.host.log.log_start_offset == 0, "first it is carried on"
     one.run()
     one.run(delayed.COMMIT_MS)
     assert one.host.log.log_start_offset == end
+    assert told == [end], "who waits for a deletion is told how far it came"
     one.send(b"c", headers=in_days(1))
     one.restart()
     one.run(3 * DAY_MS)

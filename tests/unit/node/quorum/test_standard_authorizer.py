@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Generator
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,7 +15,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.security_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from penstock.node.metrics.registry import Registry
-from penstock.node.quorum.standard_authorizer import StandardAuthorizer
+from penstock.node.quorum.standard_authorizer import StandardAuthorizer, standard_authorizer
 from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, READ_TOPIC, WRITE_TOPIC, Right
 from penstock.node.serving.audit import Audit
 from penstock.node.serving.session import NODE, Principal, Session
@@ -274,3 +276,25 @@ def test_names_of_many_megabytes_are_judged_and_not_kept() -> None:
         tracemalloc.stop()
     assert verdicts == [True, False] * 5
     assert kept < 500_000
+
+
+@pytest.mark.parametrize("ways", [("NODES", "CONTROLLERS"), ()])
+async def test_it_knows_by_which_ways_other_nodes_come(ways: tuple[str, ...]) -> None:
+    """To a node that is alone, none comes."""
+    config: Any = SimpleNamespace(
+        super_users="User:root",
+        penstock_authorizer_mode="enforce",
+        allow_everyone_if_no_acl_found=False,
+        penstock_authorizer_audit_format="text",
+        is_alone=not ways,
+        inter_broker_listener_name="NODES",
+        controller_listener_names=("CONTROLLERS",),
+        node_listeners=("NODES",),
+    )
+    listeners: list[Any] = []
+    log: Any = SimpleNamespace(image=ClusterImage(), add_listener=lambda *both: listeners.append(both))
+    authorizer = standard_authorizer(config, log, Registry(), lambda: True)
+    assert authorizer._ways == frozenset(ways)
+    assert listeners == [(authorizer.on_records, authorizer.reload)]
+    assert authorizer.allows(ROOT, READ_TOPIC, "flights", ApiKey.FETCH)
+    assert not authorizer.allows(ADA, READ_TOPIC, "flights", ApiKey.FETCH)

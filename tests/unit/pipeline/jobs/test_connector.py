@@ -8,7 +8,7 @@ import pytest
 
 from penstock.pipeline.jobs.commands import child_command, room_of
 from penstock.pipeline.jobs.connector import PipelineConnector, PipelineTask, sinks_of
-from penstock.pipeline.jobs.keys import SINKS
+from penstock.pipeline.jobs.keys import SINKS, TOPICS
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.metrics import page
@@ -30,6 +30,27 @@ def test_each_sink_is_a_task_or_several_are_one(most: int, sinks: list[list[str]
     connector = PipelineConnector()
     connector.start(CONFIG)
     assert [json.loads(task[SINKS]) for task in connector.task_configs(most)] == sinks
+
+
+def test_tasks_know_which_topics_are_read_and_written() -> None:
+    text = """
+source: {subscribe: "a, b"}
+sink: [{name: one, topic: out}, {name: file, format: parquet, path: /x}]
+checkpoint: /c
+"""
+    many = """
+sources: {x: {assign: '{"c": [0, 1]}'}, y: {subscribePattern: 'd.*'}, z: {format: rate}}
+sql: SELECT * FROM x
+sink: {topic: out}
+checkpoint: /c
+"""
+    connector = PipelineConnector()
+    for pipeline, topics in (
+        (text, {"read": ["a", "b"], "writes": {"one": "out"}}),
+        (many, {"read": ["c"], "writes": {"out": "out"}}),
+    ):
+        connector.start({"name": "job", "pipeline": pipeline})
+        assert [json.loads(task[TOPICS]) for task in connector.task_configs(1)] == [topics]
 
 
 def test_the_command_runs_its_sinks_only(tmp_path: Path) -> None:
@@ -113,6 +134,7 @@ def test_a_report_adds_up_what_it_is_told() -> None:
         "pid": 0,
         "ui": "http://127.0.0.1:4040",
         "sinks": ["one"],
+        "topics": {},
         "restarts": 0,
         "failures": [],
         "queries": {
@@ -151,7 +173,7 @@ def test_its_figures_are_those_of_the_last_batch_and_of_all() -> None:
             "state": state,
         }
         report.event({**said, **more, "rows_per_second": 20.0, "lags": {"a-0": lag, "a-1": 0}})
-    assert page(report.metrics()).splitlines() == [
+    assert [line for line in page(report.metrics()).splitlines() if not line.startswith("# HELP")] == [
         "# TYPE penstock_pipeline_batches_total counter",
         'penstock_pipeline_batches_total{query="job: one"} 2',
         "# TYPE penstock_pipeline_failing gauge",

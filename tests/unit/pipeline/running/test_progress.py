@@ -16,6 +16,7 @@ def progress(batch_id: int, rows_in: int, rows_out: int, run: str = "1", **more:
         "batchDuration": 5,
         "durationMs": {"addBatch": 3},
         "eventTime": {},
+        "timestamp": "1970-01-01T00:00:20.250Z",
         "stateOperators": [],
         "sources": [],
         "sink": SimpleNamespace(numOutputRows=rows_out),
@@ -69,7 +70,7 @@ def test_a_batch_tells_its_topics_its_phases_and_its_state() -> None:
     assert batch.read == {"a": 4, "b": 2, "c": 10}
     assert batch.read_bytes == {"orders": 70}
     assert batch.lags == {"a-0": 10, "a-1": 0}
-    assert (batch.phases_ms, batch.watermark_ms) == ({"addBatch": 3}, 12_500)
+    assert (batch.phases_ms, batch.watermark_ms, batch.began_ms) == ({"addBatch": 3}, 12_500, 20_250)
     assert batch.state == StateProgress(rows=7, memory_bytes=200, disk_bytes=50, late_rows=3)
 
 

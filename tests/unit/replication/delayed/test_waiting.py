@@ -6,7 +6,8 @@ import pytest
 
 from penstock.protocol.delayed import Row
 from penstock.replication.delayed import waiting
-from penstock.replication.delayed.waiting import Entry, Waiting
+from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.waiting import Waiting
 
 DAY_MS = 24 * 3_600_000
 YEAR_MS = 366 * 24 * 3_600_000
@@ -137,3 +138,22 @@ def test_what_lies_on_both_sides_of_a_block_of_offsets_keeps_its_offsets() -> No
     entries.add_plain(times[1:], first + 1)
     assert entries.entries() == [Entry(due_ms, first + number) for number, due_ms in enumerate(times)]
     assert opened(entries, NOW_MS + 2 * YEAR_MS, 10) == entries.entries()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_plain_records_at_once_are_as_one_after_the_other(seed: int) -> None:
+    random = Random(seed)
+    at_once, alone = Waiting(), Waiting()
+    first = random.randrange(5) << waiting.BLOCK_SHIFT
+    for _ in range(5):
+        span_ms = random.choice((10, 10_000_000, YEAR_MS))
+        first += random.choice((0, 1, 1 << waiting.BLOCK_SHIFT))
+        count = random.choice((1, 3, (1 << waiting.BLOCK_SHIFT) + random.randrange(5)))
+        times = [NOW_MS + random.randrange(span_ms) for _ in range(count)]
+        at_once.add_plain(times, first)
+        for offset, due_ms in enumerate(times, first):
+            alone.add(Entry(due_ms, offset), 0, offset)
+        first += count
+        assert at_once._blocks == alone._blocks
+        assert len(at_once) == len(alone)
+        assert list(at_once.entries()) == list(alone.entries())

@@ -5,9 +5,8 @@ from penstock.coordinator.group.classic.join import Join
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer import classic_members, describe, heartbeat, leaving, timing
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.consumer.records import KEYS
 from penstock.coordinator.group.consumer.resolving import MayDescribe
-from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState, decode_record
+from penstock.coordinator.group.consumer.state import ConsumerRecord, ConsumerState
 from penstock.coordinator.group.consumer.story import ConsumerStory
 from penstock.coordinator.group.consumer.table import ConsumerTable
 from penstock.coordinator.group.consumer.topics import Topics
@@ -25,14 +24,12 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest
 
 
 class ConsumerGroups:
+    record = ConsumerRecord
+
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
         self.topics = Topics(image)
         self._house = ConsumerTable(table, self.topics)
         table.add_kind(GroupKind(ConsumerGroup.kind, self._create, self._restore, _unsettled, self._story))
-
-    def decode(self, key_version: int, key: bytes, value: bytes | None) -> ConsumerRecord | None:
-        """None if the key is of no consumer group. DecodeError if it is not what it claims."""
-        return decode_record(key_version, key, value) if key_version in KEYS else None
 
     def _create(self, group_id: str, now_ms: int, settings: GroupSettings) -> ConsumerGroup:
         return self._house.new_group(group_id)

@@ -11,17 +11,17 @@
 | 16 | expression | the topics whose names it matches |
 """
 
-import struct
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
-from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.consumer.assignors.spec import Target
+from penstock.coordinator.group.consumer.usual_values import usual_current, usual_target
 from penstock.coordinator.group.consumer.values import Current, GroupEpoch, Owned, Resolved, Subscription
 from penstock.coordinator.group.epochs import AssignmentEpoch
-from penstock.protocol.codec import decode, encode
-from penstock.protocol.errors import DecodeError
+from penstock.coordinator.group.part_codec import PartCodec, PartLayout
+from penstock.protocol.codec import decode
 from penstock.protocol.schema import Message, array, field, none
 from penstock.protocol.uuids import ZERO_UUID
 
@@ -35,19 +35,13 @@ EXPRESSION: Final = 16
 
 KEYS: Final = frozenset({GROUP, LEGACY, MEMBER, ASSIGNMENT, TARGET, CURRENT, EXPRESSION})
 
-_VERSION: Final = struct.Struct(">h")
-_VALUE_VERSION: Final = 0
+_VERSION: Final = b"\0\0"
+"""Of all values."""
+_SMALL_BYTES: Final = 512
 
 
-class GroupKey(Message, versions="0"):
-    group_id: str = field("string", "0+", default="")
-
-
-class NamedKey(Message, versions="0"):
-    """`name` is the id of a member, or an expression."""
-
-    group_id: str = field("string", "0+", default="")
-    name: str = field("string", "0+", default="")
+class LegacyValue(Message, versions="0"):
+    """Nobody reads it."""
 
 
 class GroupMetadataValue(Message, versions="0", flexible="0+"):
@@ -118,16 +112,6 @@ class RegularExpressionValue(Message, versions="0", flexible="0+"):
 # -- to bytes ---------------------------------------------------------------------------------------------------------
 
 
-def key_bytes(key: int, group_id: str, name: str) -> bytes:
-    message = NamedKey(group_id=group_id, name=name) if key in _NAMED else GroupKey(group_id=group_id)
-    return _VERSION.pack(key) + encode(message, 0)
-
-
-def encoded(key: int, group_id: str, name: str, value: Any) -> KeyValue:
-    written = None if value is None else _VERSION.pack(_VALUE_VERSION) + encode(_WRITTEN[key](value), _VALUE_VERSION)
-    return key_bytes(key, group_id, name), written
-
-
 def _write_member(value: Subscription) -> MemberMetadataValue:
     return MemberMetadataValue(
         instance_id=value.instance_id,
@@ -167,50 +151,7 @@ def _write_owned(owned: Owned) -> list[CurrentTopicPartitions]:
     ]
 
 
-_WRITTEN: Final[Mapping[int, Callable[[Any], Message]]] = {
-    GROUP: lambda value: GroupMetadataValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
-    MEMBER: _write_member,
-    ASSIGNMENT: lambda value: TargetAssignmentMetadataValue(
-        assignment_epoch=value.epoch, assignment_timestamp=value.timestamp_ms
-    ),
-    TARGET: _write_target,
-    CURRENT: _write_current,
-    EXPRESSION: lambda value: RegularExpressionValue(
-        topics=list(value.topics), version=value.version, timestamp=value.timestamp_ms
-    ),
-}
-
-
 # -- from bytes -------------------------------------------------------------------------------------------------------
-
-
-def decoded(key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Any]:
-    """The group, the name, and what the value says: None for a tombstone. DecodeError if it is not what it claims."""
-    group_id, name, message = decoded_message(key, key_data, value)
-    if value is None:
-        return group_id, name, None
-    return group_id, name, True if message is None else _READ[key][1](message)
-
-
-def decoded_message(key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Message | None]:
-    """As `decoded`, with the value in its layout. That of `LEGACY` nobody reads."""
-    group_id, name = _decoded_key(key, key_data)
-    if value is None:
-        return group_id, name, None
-    if len(value) < _VERSION.size:
-        raise DecodeError("a record of a consumer group ends before its version")
-    version = _VERSION.unpack_from(value)[0]
-    if version != _VALUE_VERSION:
-        raise DecodeError(f"a record of group {group_id} was written in version {version}, which we do not know")
-    message = None if key == LEGACY else decode(_READ[key][0], version, value, _VERSION.size)[0]
-    return group_id, name, message
-
-
-def _decoded_key(key: int, data: bytes) -> tuple[str, str]:
-    if key in _NAMED:
-        named = decode(NamedKey, 0, data, _VERSION.size)[0]
-        return named.group_id, named.name
-    return decode(GroupKey, 0, data, _VERSION.size)[0].group_id, ""
 
 
 def _read_member(value: MemberMetadataValue) -> Subscription:
@@ -225,6 +166,17 @@ def _read_member(value: MemberMetadataValue) -> Subscription:
         value.server_assignor,
         value.classic_member_metadata,
     )
+
+
+@lru_cache(maxsize=1000)
+def _kept_member(value: bytes) -> Subscription:
+    return _read_member(decode(MemberMetadataValue, 0, value, len(_VERSION))[0])
+
+
+def _usual_member(value: bytes) -> Subscription | None:
+    """Members of a group, and of one that comes again and again, say the same: they share it. None if it is large."""
+    is_usual = value.startswith(_VERSION) and len(value) <= _SMALL_BYTES
+    return _kept_member(value) if is_usual else None
 
 
 def _read_target(value: TargetAssignmentMemberValue) -> Target:
@@ -254,19 +206,33 @@ def _read_owned(topics: list[CurrentTopicPartitions], member_epoch: int) -> Owne
     return owned
 
 
-_READ: Final[Mapping[int, tuple[type[Message], Callable[[Any], Any]]]] = {
-    GROUP: (GroupMetadataValue, lambda value: GroupEpoch(value.epoch, value.metadata_hash)),
-    MEMBER: (MemberMetadataValue, _read_member),
-    ASSIGNMENT: (
+LAYOUTS: Final[Mapping[int, PartLayout]] = {
+    GROUP: PartLayout(
+        GroupMetadataValue,
+        lambda value: GroupMetadataValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
+        lambda value: GroupEpoch(value.epoch, value.metadata_hash),
+    ),
+    LEGACY: PartLayout(LegacyValue, lambda value: LegacyValue(), lambda value: True),
+    MEMBER: PartLayout(MemberMetadataValue, _write_member, _read_member, is_named=True, usual=_usual_member),
+    ASSIGNMENT: PartLayout(
         TargetAssignmentMetadataValue,
+        lambda value: TargetAssignmentMetadataValue(
+            assignment_epoch=value.epoch, assignment_timestamp=value.timestamp_ms
+        ),
         lambda value: AssignmentEpoch(value.assignment_epoch, value.assignment_timestamp),
     ),
-    TARGET: (TargetAssignmentMemberValue, _read_target),
-    CURRENT: (CurrentMemberAssignmentValue, _read_current),
-    EXPRESSION: (
+    TARGET: PartLayout(TargetAssignmentMemberValue, _write_target, _read_target, is_named=True, usual=usual_target),
+    CURRENT: PartLayout(
+        CurrentMemberAssignmentValue, _write_current, _read_current, is_named=True, usual=usual_current
+    ),
+    EXPRESSION: PartLayout(
         RegularExpressionValue,
+        lambda value: RegularExpressionValue(
+            topics=list(value.topics), version=value.version, timestamp=value.timestamp_ms
+        ),
         lambda value: Resolved(tuple(sorted(value.topics)), value.version, value.timestamp),
+        is_named=True,
     ),
 }
 
-_NAMED: Final = frozenset({MEMBER, TARGET, CURRENT, EXPRESSION})
+CODEC: Final = PartCodec(LAYOUTS)

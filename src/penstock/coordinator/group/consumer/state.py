@@ -25,11 +25,14 @@ class ConsumerRecord(PartRecord):
     """`name` is the id of a member, or an expression."""
 
     kind = "consumer"
+    keys = records.KEYS
+    decoded = staticmethod(records.CODEC.decoded)
 
     def encode(self) -> KeyValue:
-        return records.encoded(self.key, self.group_id, self.name, self.value)
+        return records.CODEC.encoded(self.key, self.group_id, self.name, self.value)
 
-    def new_state(self) -> "ConsumerState":
+    @staticmethod
+    def new_state() -> "ConsumerState":
         return ConsumerState()
 
 
@@ -114,24 +117,26 @@ class ConsumerState(GroupView, DecidedParts):
         return before
 
     def _index_member(self, member_id: str, before: Subscription | None, now: Subscription | None) -> None:
-        for member, change in ((before, -1), (now, 1)):
-            if member is None:
-                continue
-            for topic in member.topics:
-                _count(self._by_name, topic, change)
-            if member.pattern:
-                _count(self._by_expression, member.pattern, change)
-            if member.assignor is not None:
-                _count(self._assignors, member.assignor, change)
-            if member.classic is not None:
-                self.classic_members += change
-                for name in dict.fromkeys(one.name for one in member.classic.supported_protocols):
-                    _count(self._protocols, name, change)
-        instance_id = None if before is None else before.instance_id
-        if instance_id is not None and self.static_ids.get(instance_id) == member_id:
-            del self.static_ids[instance_id]
-        if now is not None and now.instance_id is not None:
-            self.static_ids[now.instance_id] = member_id
+        if before is not None:
+            self._count_member(before, -1)
+            if before.instance_id is not None and self.static_ids.get(before.instance_id) == member_id:
+                del self.static_ids[before.instance_id]
+        if now is not None:
+            self._count_member(now, 1)
+            if now.instance_id is not None:
+                self.static_ids[now.instance_id] = member_id
+
+    def _count_member(self, member: Subscription, change: int) -> None:
+        for topic in member.topics:
+            _count(self._by_name, topic, change)
+        if member.pattern:
+            _count(self._by_expression, member.pattern, change)
+        if member.assignor is not None:
+            _count(self._assignors, member.assignor, change)
+        if member.classic is not None:
+            self.classic_members += change
+            for name in dict.fromkeys(one.name for one in member.classic.supported_protocols):
+                _count(self._protocols, name, change)
 
     def _index_matched(self, before: Resolved | None, now: Resolved | None) -> None:
         for resolved, change in ((before, -1), (now, 1)):
@@ -144,8 +149,10 @@ class ConsumerState(GroupView, DecidedParts):
                 if self.owners.get(place) == member_id:
                     del self.owners[place]
         if now is not None:
-            for place in (*partitions_of(now.assigned), *partitions_of(now.revoking)):
-                self.owners[place] = member_id
+            for owned in (now.assigned, now.revoking):
+                for topic, epochs in owned.items():
+                    for partition in epochs:
+                        self.owners[topic, partition] = member_id
 
     # -- what the members want ----------------------------------------------------------------------------------------
 
@@ -179,9 +186,3 @@ def _count(counts: dict[str, int], name: str, change: int) -> None:
         counts[name] = count
     else:
         del counts[name]
-
-
-def decode_record(key: int, key_data: bytes, value: bytes | None) -> ConsumerRecord:
-    """DecodeError if it is not what it claims."""
-    group_id, name, read = records.decoded(key, key_data, value)
-    return ConsumerRecord(group_id, read, key, name)

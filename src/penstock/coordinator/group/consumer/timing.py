@@ -22,7 +22,7 @@ from penstock.coordinator.group.assigned_group import UNCHECKED, Wait
 from penstock.coordinator.group.consumer import downgrade, fencing
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.table import ConsumerTable
-from penstock.coordinator.group.consumer.values import UNREVOKED_PARTITIONS, partitions_of
+from penstock.coordinator.group.consumer.values import NEWCOMER, UNREVOKED_PARTITIONS, partitions_of
 from penstock.coordinator.group.settings import patience_ms
 from penstock.coordinator.machine import Answer, nothing_to_say
 from penstock.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ from penstock.protocol.requests.own_apis import What
 
 def touch(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
     timeout_ms = silence_ms(house, group, member_id)
-    group.touch(house.table.timers, member_id, now_ms, timeout_ms, partial(_session_passes, house, group, member_id))
+    group.touch(house.table.timers, member_id, now_ms, timeout_ms, _session_passes, house)
 
 
 def silence_ms(house: ConsumerTable, group: ConsumerGroup, member_id: str) -> int:
@@ -89,10 +89,14 @@ def settle(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> None:
     for member_id in list(group.calls):
         if member_id not in members or members[member_id].classic is None:
             group.stop_call(member_id)
-    for member_id in members:
+    usual_ms, currents = patience_ms(house.session_timeout_ms(group.group_id)), group.state.currents
+    timers = house.table.timers
+    for member_id, member in members.items():
         if member_id not in group.sessions:
-            touch(house, group, member_id, now_ms)
-        follow(house, group, member_id, now_ms)
+            timeout_ms = usual_ms if member.classic is None else silence_ms(house, group, member_id)
+            group.touch(timers, member_id, now_ms, timeout_ms, _session_passes, house)
+        if member_id in group.rebalances or currents.get(member_id, NEWCOMER).state == UNREVOKED_PARTITIONS:
+            follow(house, group, member_id, now_ms)
 
 
 def wrote(house: ConsumerTable, group: ConsumerGroup, error: ErrorCode, now_ms: int) -> None:

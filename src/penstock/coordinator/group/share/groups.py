@@ -10,8 +10,7 @@ from penstock.coordinator.group.records import AnyRecord
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.share import describe, heartbeat, offsets, states, timing
 from penstock.coordinator.group.share.group import ShareGroup
-from penstock.coordinator.group.share.records import KEYS
-from penstock.coordinator.group.share.state import ShareGroupRecord, ShareGroupState, decode_record
+from penstock.coordinator.group.share.state import ShareGroupRecord, ShareGroupState
 from penstock.coordinator.group.share.table import ShareGroupTable
 from penstock.coordinator.group.table import GroupKind, GroupTable
 from penstock.metadata.image import ClusterImage
@@ -22,14 +21,12 @@ from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeat
 
 
 class ShareGroups:
+    record = ShareGroupRecord
+
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
         self.topics = Topics(image)
         self._house = ShareGroupTable(table, self.topics)
         table.add_kind(GroupKind(ShareGroup.kind, self._create, self._restore, _unsettled))
-
-    def decode(self, key_version: int, key: bytes, value: bytes | None) -> ShareGroupRecord | None:
-        """None if the key is of no share group. DecodeError if it is not what it claims."""
-        return decode_record(key_version, key, value) if key_version in KEYS else None
 
     def _create(self, group_id: str, now_ms: int, settings: GroupSettings) -> ShareGroup:
         return self._house.new_group(group_id)

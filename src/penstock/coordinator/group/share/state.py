@@ -20,11 +20,14 @@ class ShareGroupRecord(PartRecord):
     """`name` is the id of a member."""
 
     kind = "share"
+    keys = records.KEYS
+    decoded = staticmethod(records.decoded)
 
     def encode(self) -> KeyValue:
         return records.encoded(self.key, self.group_id, self.name, self.value)
 
-    def new_state(self) -> "ShareGroupState":
+    @staticmethod
+    def new_state() -> "ShareGroupState":
         return ShareGroupState()
 
 
@@ -80,9 +83,3 @@ class ShareGroupState(ShareGroupView, DecidedParts):
 
     def reads(self, topic: str) -> bool:
         return topic in self._readers
-
-
-def decode_record(key: int, key_data: bytes, value: bytes | None) -> ShareGroupRecord:
-    """DecodeError if it is not what it claims."""
-    group_id, name, read = records.decoded(key, key_data, value)
-    return ShareGroupRecord(group_id, read, key, name)

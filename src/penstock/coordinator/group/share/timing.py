@@ -16,7 +16,7 @@ from penstock.protocol.errors import ErrorCode
 
 def touch(house: ShareGroupTable, group: ShareGroup, member_id: str, now_ms: int) -> None:
     timeout_ms = house.session_timeout_ms(group.group_id)
-    group.touch(house.table.timers, member_id, now_ms, timeout_ms, partial(_session_expired, house, group, member_id))
+    group.touch(house.table.timers, member_id, now_ms, timeout_ms, _session_expired, house)
 
 
 def settle(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> None:

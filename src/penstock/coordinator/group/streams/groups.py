@@ -8,8 +8,7 @@ from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.streams import describe, describing, heartbeat, timing
 from penstock.coordinator.group.streams.assignors.registry import name_of
 from penstock.coordinator.group.streams.group import StreamsGroup
-from penstock.coordinator.group.streams.records import KEYS
-from penstock.coordinator.group.streams.state import StreamsRecord, StreamsState, decode_record
+from penstock.coordinator.group.streams.state import StreamsRecord, StreamsState
 from penstock.coordinator.group.streams.story import StreamsStory
 from penstock.coordinator.group.streams.table import StreamsTable
 from penstock.coordinator.group.table import GroupKind, GroupTable
@@ -22,14 +21,12 @@ from penstock.protocol.messages.streams_group_topology_description_update import
 
 
 class StreamsGroups:
+    record = StreamsRecord
+
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
         self.topics = Topics(image)
         self._house = StreamsTable(table, self.topics)
         table.add_kind(GroupKind(StreamsGroup.kind, self._create, self._restore, _unsettled, self._story))
-
-    def decode(self, key_version: int, key: bytes, value: bytes | None) -> StreamsRecord | None:
-        """None if the key is of no streams group. DecodeError if it is not what it claims."""
-        return decode_record(key_version, key, value) if key_version in KEYS else None
 
     def _create(self, group_id: str, now_ms: int, settings: GroupSettings) -> StreamsGroup:
         return self._house.new_group(group_id)

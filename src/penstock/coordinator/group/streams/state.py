@@ -28,11 +28,14 @@ class StreamsRecord(PartRecord):
     """`name` is the id of a member."""
 
     kind = "streams"
+    keys = KEYS
+    decoded = staticmethod(CODEC.decoded)
 
     def encode(self) -> KeyValue:
         return CODEC.encoded(self.key, self.group_id, self.name, self.value)
 
-    def new_state(self) -> "StreamsState":
+    @staticmethod
+    def new_state() -> "StreamsState":
         return StreamsState()
 
 
@@ -172,9 +175,3 @@ class StreamsState(StreamsView, DecidedParts):
 def _both(current: Current, role: str) -> Iterator[Task]:
     held: tuple[Held, Held] = (current.assigned, current.revoking)
     return (task for one in held for task in each_task(getattr(one, role)))
-
-
-def decode_record(key: int, key_data: bytes, value: bytes | None) -> StreamsRecord:
-    """DecodeError if it is not what it claims."""
-    group_id, name, read = CODEC.decoded(key, key_data, value)
-    return StreamsRecord(group_id, read, key, name)

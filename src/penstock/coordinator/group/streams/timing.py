@@ -26,7 +26,7 @@ from penstock.protocol.requests.own_apis import What
 
 def touch(house: StreamsTable, group: StreamsGroup, member_id: str, now_ms: int) -> None:
     timeout_ms = patience_ms(house.session_timeout_ms(group.group_id))
-    group.touch(house.table.timers, member_id, now_ms, timeout_ms, partial(_session_passes, house, group, member_id))
+    group.touch(house.table.timers, member_id, now_ms, timeout_ms, _session_passes, house)
 
 
 def follow(house: StreamsTable, group: StreamsGroup, member_id: str, now_ms: int) -> None:

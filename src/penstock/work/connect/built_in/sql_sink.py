@@ -10,7 +10,6 @@ The key is the record's (`pk.mode=record_key`) or fields of its value (`record_v
 rule of its table or is of another type, goes the way of `errors.tolerance`, and all others are written.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -33,10 +32,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import mysql, postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
+from penstock.work.connect.built_in.sql_values import Row, fitting, may_pass, without_json_nulls
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 
 KEYS: Final = (
@@ -50,7 +50,6 @@ KEYS: Final = (
     ConfigKey("auto.create", "boolean", False, "Whether a table that is not there is made, by its first record."),
     ConfigKey("delete.enabled", "boolean", False, "Whether a record without a value deletes the row of its key."),
 )
-Row = dict[str, Any]
 Key = tuple[Any, ...]
 Wanted = tuple[SinkRecord, Key, Row | None]
 """A record and what becomes of the row of its key; None deletes it."""
@@ -90,26 +89,29 @@ class SqlSinkTask(SinkTask):
         self._engine.dispose()
 
     def _write_all(self, rows: Rows, write: Callable[[Connection, str, list[Wanted]], None]) -> None:
-        """In one transaction; RetriableError, and what the database refuses."""
+        """In one transaction, to which tables that it makes belong; RetriableError, and what the database refuses."""
         try:
             with self._engine.begin() as connection:
                 for name, mine in rows.items():
                     write(connection, name, mine)
-        except DBAPIError as error:
-            if isinstance(error, OperationalError) or error.connection_invalidated:
+        except Exception as error:
+            self._tables.clear()
+            if isinstance(error, DBAPIError) and may_pass(error):
                 raise RetriableError(str(error)) from error
             raise
 
     def _write_each(self, connection: Connection, name: str, mine: list[Wanted]) -> None:
-        """Leaves out what the database refuses."""
+        """Leaves out what the database refuses, and is told so of each row, not at the end of the transaction."""
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
         self._table(connection, name, _example(mine))
         for one in mine:
             try:
                 with connection.begin_nested():
                     self._write(connection, name, [one])
-            except OperationalError:
-                raise
             except Exception as error:
+                if isinstance(error, DBAPIError) and may_pass(error):
+                    raise
                 self._context.report(one[0], error)
 
     def _row(self, record: SinkRecord) -> tuple[Key, Row | None]:
@@ -133,13 +135,15 @@ class SqlSinkTask(SinkTask):
         last: dict[Key, Row | None] = {}
         inserted: list[Row] = []
         for record, key, row in mine:
-            unknown = [column for column in row or () if column not in table.c]
-            if unknown:
-                self._context.report(record, ValueError(f"table {name} has no column {', '.join(unknown)}"))
-            elif self._settings["insert.mode"] == "insert" and row is not None:
-                inserted.append(_stored(row))
+            try:
+                fits = None if row is None else fitting(row, table, connection.dialect.name)
+            except ValueError as error:
+                self._context.report(record, error)
+                continue
+            if self._settings["insert.mode"] == "insert" and fits is not None:
+                inserted.append(fits)
             else:
-                last[key] = None if row is None else _stored(row)
+                last[key] = fits
         for columns, rows in _by_columns(inserted).items():
             connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
         for key, wanted in last.items():
@@ -147,7 +151,8 @@ class SqlSinkTask(SinkTask):
 
     def _change(self, connection: Connection, table: Table, key: Key, row: Row | None) -> None:
         fields = self._settings["pk.fields"]
-        here = and_(*(table.c[field] == part for field, part in zip(fields, key, strict=True)))
+        parts = fitting(dict(zip(fields, key, strict=True)), table, connection.dialect.name)
+        here = and_(*(table.c[field] == part for field, part in parts.items()))
         if row is None:
             connection.execute(delete(table).where(here))
             return
@@ -173,13 +178,20 @@ class SqlSinkTask(SinkTask):
     def _table(self, connection: Connection, name: str, example: Row) -> Table:
         if name not in self._tables:
             if self._settings["auto.create"] and example and not inspect(connection).has_table(name):
-                fields = self._settings["pk.fields"]
-                columns = [
-                    Column(one, _kind(of, one in fields), primary_key=one in fields) for one, of in example.items()
-                ]
-                Table(name, MetaData(), *columns).create(connection)
-            self._tables[name] = Table(name, MetaData(), autoload_with=connection)
+                self._create(connection, name, example)
+            self._tables[name] = without_json_nulls(Table(name, MetaData(), autoload_with=connection))
         return self._tables[name]
+
+    def _create(self, connection: Connection, name: str, example: Row) -> None:
+        """Another task may do the same at this moment."""
+        fields = self._settings["pk.fields"]
+        columns = [Column(one, _kind(of, one in fields), primary_key=one in fields) for one, of in example.items()]
+        try:
+            with connection.begin_nested():
+                Table(name, MetaData(), *columns).create(connection)
+        except DBAPIError:
+            if not inspect(connection).has_table(name):
+                raise
 
 
 class SqlSinkConnector(SinkConnector):
@@ -205,13 +217,6 @@ class SqlSinkConnector(SinkConnector):
 def _example(mine: list[Wanted]) -> Row:
     """What a table that is not there is made like."""
     return next((row for _, _, row in mine if row is not None), {})
-
-
-def _stored(row: Row) -> Row:
-    """Values that no column type holds become JSON."""
-    return {
-        column: json.dumps(content) if isinstance(content, dict | list) else content for column, content in row.items()
-    }
 
 
 def _by_columns(rows: list[Row]) -> dict[tuple[str, ...], list[tuple[Any, ...]]]:

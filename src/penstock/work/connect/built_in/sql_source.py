@@ -21,7 +21,7 @@ from itertools import chain, islice
 from typing import Any, ClassVar, Final
 
 from sqlalchemy import Engine, MetaData, Select, Table, and_, create_engine, inspect, or_, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from penstock.protocol.value import Value
 from penstock.work.connect.api import (
@@ -34,6 +34,7 @@ from penstock.work.connect.api import (
     SourceTask,
     Support,
 )
+from penstock.work.connect.built_in.sql_values import may_pass
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 
 INCREMENTING: Final = "incrementing"
@@ -94,9 +95,11 @@ class SqlSourceTask(SourceTask):
                 self._next_round_s = self._now_s() + self._settings["poll.interval.ms"] / 1000
                 self._round = chain.from_iterable(map(self._rows, self._tables))
                 read = self._next_rows()
-        except OperationalError as error:
+        except DBAPIError as error:
             self._round, self._here = iter(()), dict(self._returned)
-            raise RetriableError(str(error)) from error
+            if may_pass(error):
+                raise RetriableError(str(error)) from error
+            raise
         for one in read:
             self._here[one.table], self._returned[one.table] = one.here, one.record.source_offset
         return [one.record for one in read]
@@ -203,7 +206,7 @@ def _newer(table: Table, settings: Mapping[str, Any], last: Position) -> Select[
 def _position(row: Mapping[Any, Any], settings: Mapping[str, Any]) -> Position:
     mode, found = settings["mode"], {}
     if mode in (INCREMENTING, BOTH):
-        found[INCREMENTING] = row[settings["incrementing.column.name"]]
+        found[INCREMENTING] = int(row[settings["incrementing.column.name"]])  # of NUMERIC it is a Decimal
     if mode in (TIMESTAMP, BOTH):
         found[TIMESTAMP] = plain(row[settings["timestamp.column.name"]])
     return found

@@ -115,7 +115,10 @@ class RunningTask(ABC):
         return self._reporting.report()
 
     def metrics(self) -> Sequence[Metric]:
-        return [Metric("connect_task_records_total", self.records), *self._reporting.metrics()]
+        return [
+            Metric("connect_task_records_total", self.records, help="Records that the task has had"),
+            *self._reporting.metrics(),
+        ]
 
     @abstractmethod
     async def run(self) -> None: ...

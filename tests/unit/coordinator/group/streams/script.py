@@ -22,7 +22,7 @@ from penstock.coordinator.group.streams.assignors.spec import STANDBY_REPLICAS, 
 from penstock.coordinator.group.streams.assignors.tasks import Roles, Tasks
 from penstock.coordinator.group.streams.records import ASSIGNMENT, CURRENT, KEYS, MEMBER, TARGET, TOPOLOGY
 from penstock.coordinator.group.streams.records import GROUP as EPOCH
-from penstock.coordinator.group.streams.state import StreamsRecord, decode_record
+from penstock.coordinator.group.streams.state import StreamsRecord
 from penstock.coordinator.group.streams.values import Current, GroupEpoch, Held, Member, topology_of
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.protocol.errors import ErrorCode
@@ -208,7 +208,7 @@ def told(record: tuple[bytes, bytes | None]) -> str:
     key = key_version_of(record[0])
     if key not in KEYS:
         return ""
-    found = decode_record(key, *record)
+    found = StreamsRecord.decode(key, *record)
     assert isinstance(found, StreamsRecord)
     what = {MEMBER: "member", TOPOLOGY: "topology", EPOCH: "epoch", TARGET: "target", ASSIGNMENT: "assignment"}
     head = f"{what.get(key, 'current')} {found.name}".strip()

@@ -19,7 +19,7 @@ from penstock.coordinator.group.streams.records import (
     CurrentMemberAssignmentValue,
 )
 from penstock.coordinator.group.streams.records import GROUP as EPOCH
-from penstock.coordinator.group.streams.state import StreamsRecord, decode_record
+from penstock.coordinator.group.streams.state import StreamsRecord
 from penstock.coordinator.group.streams.values import (
     Copartition,
     Current,
@@ -73,13 +73,13 @@ RECORDS = [
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: str(record.key))
 def test_records_come_back_as_they_were(record: StreamsRecord) -> None:
     key, value = record.encode()
-    assert decode_record(record.key, key, value) == record
+    assert StreamsRecord.decode(record.key, key, value) == record
     gone = record.replace(value=None)
-    assert decode_record(record.key, *gone.encode()) == gone
+    assert StreamsRecord.decode(record.key, *gone.encode()) == gone
     assert value is not None
     for end in range(2, len(value)):
         with pytest.raises(DecodeError):
-            decode_record(record.key, key, value[:end])
+            StreamsRecord.decode(record.key, key, value[:end])
 
 
 @pytest.mark.parametrize(("member_epoch", "since"), [(5, 5), (-2, 0)])
@@ -90,7 +90,7 @@ def test_a_current_record_of_before_epochs_has_that_of_its_member(member_epoch: 
     written.member_epoch = member_epoch
     for tasks in written.active_tasks:
         tasks.assignment_epochs = None
-    read = decode_record(CURRENT, key, value[:2] + encode(written, 0))
+    read = StreamsRecord.decode(CURRENT, key, value[:2] + encode(written, 0))
     assert read.value.assigned.active == {"0": {1: since, 2: since}}
 
 

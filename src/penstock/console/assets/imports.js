@@ -1,0 +1,87 @@
+// Records out of a file, sent piece by piece: whole lines at a time.
+
+import { bytes, count, html, post, useEffect, useRef, useState } from "./core.js";
+import { Table, say } from "./parts.js";
+import { oneLine } from "./records.js";
+
+const PIECE = 400_000;
+const MOST = 100_000_000;
+const kindOf = ({ name }) => (/\.csv$/i.test(name) ? "csv" : /\.json$/i.test(name) ? "json" : "jsonl");
+
+// In CSV a line break between quotes is none.
+async function* pieces(file, kind) {
+  for (let at = 0; at < file.size; ) {
+    const data = new Uint8Array(await file.slice(at, at + PIECE).arrayBuffer());
+    let end = data.length;
+    if (at + end < file.size) {
+      if (kind === "json") throw new Error(`An array of JSON has ${bytes(PIECE)} at most: write a line for each record.`);
+      let quoted = false;
+      end = 0;
+      data.forEach((it, place) => {
+        if (it === 34) quoted = kind === "csv" && !quoted;
+        else if (it === 10 && !quoted) end = place + 1;
+      });
+      if (!end) throw new Error(`A line has more than ${bytes(PIECE)}.`);
+    }
+    const part = data.subarray(0, end);
+    yield { text: new TextDecoder("utf-8", { fatal: true }).decode(part), lines: part.filter((it) => it === 10).length, at: (at += end) };
+  }
+}
+
+export const Import = ({ topic }) => {
+  const [file, setFile] = useState(null);
+  const [shape, setShape] = useState("records");
+  const [seen, setSeen] = useState(null);
+  const [sent, setSent] = useState(null);
+  const [problem, setProblem] = useState(null);
+  const stops = useRef(false);
+  const send = async (dry) => {
+    const kind = kindOf(file);
+    let [line, records, columns] = [0, 0];
+    stops.current = false;
+    setProblem(null);
+    try {
+      if (file.size > MOST) throw new Error(`A file has ${bytes(MOST)} at most: penstock produce takes larger ones.`);
+      for await (const { text, lines, at } of pieces(file, kind)) {
+        if (stops.current) break;
+        const found = await post("/api/import", { topic, kind, shape, columns, line: String(line), text, dry });
+        if (dry) return void setSeen(found);
+        [line, records, columns] = [line + lines, records + found.records, found.columns];
+        setSent({ records, at });
+      }
+      say(`${count(records)} records were sent to ${topic}`);
+    } catch (error) {
+      setProblem(error.message);
+    }
+    setSent((before) => before && { ...before, over: true });
+  };
+  useEffect(() => {
+    setSeen(null);
+    setSent(null);
+    if (file) send(true);
+  }, [file, shape]);
+  useEffect(() => () => (stops.current = true), []);
+  const busy = sent && !sent.over;
+  return html`<form class="filters" onSubmit=${(event) => (event.preventDefault(), setSent({ records: 0, at: 0 }), send())}>
+      <label>File<input type="file" accept=".jsonl,.ndjson,.json,.csv" disabled=${busy} onChange=${(event) => setFile(event.target.files[0])} /></label>
+      <label>Each line is<select value=${shape} disabled=${busy} onChange=${(event) => setShape(event.target.value)}>
+        <option value="records">a record: key, value, headers</option>
+        <option value="values">a value</option>
+      </select></label>
+      <button class="main" disabled=${!seen || sent}>Send them</button>
+      ${busy && html`<button type="button" onClick=${() => (stops.current = true)}>Stop</button>`}
+    </form>
+    ${problem && html`<p class="fault" role="alert">${problem}</p>`}
+    ${sent && html`<p role="status"><progress aria-label="Progress of the import" max=${file.size} value=${sent.at}></progress> ${count(sent.records)} records sent, ${bytes(sent.at)} of ${bytes(file.size)}</p>`}
+    ${seen
+      ? html`<h2>The first of them</h2><${Table}
+          label="The first of them"
+          columns=${[
+            { id: "key", label: "Key", cell: (row) => oneLine(row.key) },
+            { id: "value", label: "Value", cell: (row) => oneLine(row.value) },
+            { id: "headers", label: "Headers", number: true },
+          ]}
+          ...${{ rows: seen.first }}
+        />`
+      : html`<p class="empty">JSON lines as an export writes them, an array of JSON, or CSV with names in its first line.</p>`}`;
+};

@@ -1,0 +1,99 @@
+"""What of a partition is due within the present second, or was before: where it waits, by the ms in which it is due.
+
+Of each ms there is a heap of its own. Where a million are due in a second, in disorder, what is looked through for the
+next one has a thousand entries and not a million, and these are numbers: nothing for the collector.
+"""
+
+import heapq
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+NEVER_MS: Final = 1 << 63
+
+
+class Entry(NamedTuple):
+    """`waited_at` is the offset at which it was first held."""
+
+    due_ms: int
+    waited_at: int
+
+
+class Near:
+    """`due_ms` has when each is due, by its offset. Whoever takes one out of it has taken it from all of this."""
+
+    __slots__ = ("_first", "_heaps", "_order", "due_ms")
+
+    def __init__(self) -> None:
+        self.due_ms: dict[int, int] = {}
+        self._heaps: dict[int, list[int]] = {}
+        """By when they are due; also offsets that wait no longer, or are due at another time."""
+        self._order: list[int] = []
+        """A heap of the keys of these."""
+        self._first: list[Entry] = []
+        """Taken from the heaps, in order, to be moved."""
+
+    def add(self, due_ms: int, waited_at: int) -> None:
+        self.due_ms[waited_at] = due_ms
+        self._put(due_ms, waited_at)
+
+    def _put(self, due_ms: int, waited_at: int) -> None:
+        heap = self._heaps.get(due_ms)
+        if heap is None:
+            self._heaps[due_ms] = [waited_at]
+            heapq.heappush(self._order, due_ms)
+        else:
+            heapq.heappush(heap, waited_at)
+
+    def take(self, now_ms: int, most: int) -> list[Entry]:
+        """The first that are due, which go on waiting."""
+        found = self._still_first()
+        if found and (found[-1].due_ms > now_ms or self._begins_before(found[-1])):
+            for entry in found:  # the clock was set back, or what came since is due before
+                self._put(*entry)
+            found = []
+        while self._order and self._order[0] <= now_ms and len(found) < most:
+            self._take_of(self._order[0], most, found)
+        self._first = found
+        return found[:most]
+
+    def _take_of(self, due_ms: int, most: int, found: list[Entry]) -> None:
+        heap, times = self._heaps[due_ms], self.due_ms
+        while heap and len(found) < most:
+            waited_at = heapq.heappop(heap)
+            if times.get(waited_at) == due_ms:
+                found.append(Entry(due_ms, waited_at))
+        if not heap:
+            self._first_is_empty()
+
+    def _first_is_empty(self) -> None:
+        del self._heaps[heapq.heappop(self._order)]
+
+    def _begins_before(self, entry: Entry) -> bool:
+        return bool(self._order) and (self._order[0], self._heaps[self._order[0]][0]) < entry
+
+    def _still_first(self) -> list[Entry]:
+        times = self.due_ms
+        return [entry for entry in self._first if times.get(entry.waited_at) == entry.due_ms]
+
+    @property
+    def next_due_ms(self) -> int:
+        """NEVER_MS if there is none."""
+        self._first = self._still_first()
+        while self._order:
+            due_ms = self._order[0]
+            heap = self._heaps[due_ms]
+            while heap and self.due_ms.get(heap[0]) != due_ms:
+                heapq.heappop(heap)
+            if heap:
+                break
+            self._first_is_empty()
+        return min([entry.due_ms for entry in self._first[:1]] + self._order[:1], default=NEVER_MS)
+
+    def of(self, offsets: Iterable[int]) -> list[int]:
+        """Which of those wait here."""
+        return [at for at in offsets if at in self.due_ms]
+
+    def numbers(self, offsets: Iterable[int], until_ms: int) -> list[int]:
+        """The places in `offsets` of those that are due by then."""
+        due_ms = self.due_ms.get
+        return [number for number, at in enumerate(offsets) if due_ms(at, NEVER_MS) <= until_ms]

@@ -1,0 +1,18 @@
+"""No page of the console is left out where browsers look at all of them."""
+
+import re
+
+from tests.cluster.console_shown import ADDRESSES
+
+from penstock.console.serving.assets import FOLDER
+
+
+def test_every_page_and_every_tab_is_in_the_table() -> None:
+    pages = re.findall(r"^  (\w+): \w+,$", (FOLDER / "app.js").read_text().partition("const PAGES")[2], re.MULTILINE)
+    tabs = re.findall(r'^  \["(\w+)", "', (FOLDER / "topics.js").read_text().partition("const TABS")[2], re.MULTILINE)
+    assert len(pages) >= 12
+    assert len(tabs) >= 5
+    looked_at = {address.partition("?")[0] or "overview" for address, _ in ADDRESSES}
+    assert looked_at == set(pages)
+    shown = {re.sub(r".*tab=", "", address) for address, _ in ADDRESSES if "tab=" in address}
+    assert shown | {tabs[0]} == set(tabs), "the first one is shown by itself"
