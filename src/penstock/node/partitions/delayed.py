@@ -48,8 +48,8 @@ CARRY_INTERVAL_MS: Final = 60_000
 """So often at most retention has what waits carried on, also where it would not let stay what waits."""
 COMMIT_MS: Final = 50
 """Who deletes looks so often whether what was carried on is committed."""
-MOST_UNDER_WAY: Final = 10_000
-"""Offsets of what is appended, and not in the log yet, before what is due waits for that."""
+MOST_UNDER_WAY: Final = 100
+"""Batches that this has appended, and that are not in the log yet, before what is due waits for them."""
 UNPACKED_A_STEP: Final = 1 << 20
 """Bytes, and those of one further part."""
 
@@ -70,6 +70,8 @@ class Delivery:
         """What was proposed since this began, and is neither taken nor in the log yet."""
         self._heard_from = partition.next_offset
         """What was proposed before is read when it is in the log."""
+        self._appended = deque[int]()
+        """Last offsets of batches of its own that may not be in the log yet."""
         self._held = HeldRecords(partition.log, self.records.waiting)
         self._failure = ""
         self._deletes_before = self._begins_at = 0
@@ -162,8 +164,9 @@ class Delivery:
                 return now_ms
             self._wait_for_growth()
             return None
-        is_behind = self._partition.next_offset - log.log_end_offset >= MOST_UNDER_WAY
-        if not is_behind:
+        while self._appended and self._appended[0] < log.log_end_offset:
+            self._appended.popleft()
+        if len(self._appended) < MOST_UNDER_WAY:
             if self._carries(now_ms):
                 return now_ms
             self._delete()
@@ -251,6 +254,7 @@ class Delivery:
             self._wait = None
         result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
         assert result.base_offset == self.records.position
+        self._appended.append(result.last_offset)
         return read_header(batch)
 
     # carrying on

@@ -6,14 +6,17 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from tests.simulation.delayed import group_world
 from tests.simulation.delayed.group_world import PARTITION, GroupHost
 from tests.simulation.delayed.hosts import SteppedAlarm
 from tests.unit.node.partitions.test_delayed import NOW_MS, Headers
 
+from penstock.log.config import LogConfig
 from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions import delayed
 from penstock.node.storage_groups import group as group_module
 from penstock.protocol.records import Record, encode_batch, iterate_records
+from penstock.replication.delayed import machine
 from penstock.replication.storage_groups.entries import encode_proposal, opened
 
 SOON: Headers = [("penstock-delay", b"100")]
@@ -71,6 +74,7 @@ class Lone:
 def lone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lone:
     monkeypatch.setattr(delayed, "Alarm", SteppedAlarm)
     monkeypatch.setattr(group_module, "Alarm", SteppedAlarm)
+    monkeypatch.setattr(group_world, "CONFIG", LogConfig(penstock_delay_enable=True))
     return Lone(tmp_path)
 
 
@@ -91,6 +95,32 @@ def test_who_is_named_anew_knows_what_was_under_way(lone: Lone) -> None:
     lone.run()
     lone.run(100)
     assert lone.values() == [b"a", b"b"]
+
+
+def test_what_is_due_comes_however_much_is_under_way(lone: Lone) -> None:
+    lone.send(b"a", SOON)
+    lone.run()
+    lone.world.time_ms += 100
+    for _ in range(5):
+        lone.host.append(bytes(encode_batch([Record(timestamp_ms=NOW_MS, value=b"v")] * 10_000)), acks=-1)
+        lone.propose()
+        lone.host.apply(len(lone.world.agreed) - 1)
+    assert b"a" in lone.values()
+
+
+def test_what_is_due_waits_for_what_was_delivered_to_be_agreed_on(lone: Lone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MOST_MOVED", 1)
+    monkeypatch.setattr(delayed, "MOST_UNDER_WAY", 3)
+    for number in range(10):
+        lone.send(b"%d" % number, SOON)
+    lone.run()
+    before = lone.host.partition.next_offset
+    lone.propose(100)
+    assert lone.host.partition.next_offset == before + 3
+    for _ in range(4):
+        lone.agree()
+        lone.propose()
+    assert lone.values() == [b"%d" % number for number in range(10)]
 
 
 def test_what_was_proposed_is_kept_until_the_log_has_it(lone: Lone) -> None:
