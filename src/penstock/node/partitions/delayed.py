@@ -196,7 +196,8 @@ class Delivery:
                 before = records.rows_taken
                 if not records.take(b"" if records.has_begun(header) else batch(), header):
                     return False
-                rows = max(records.rows_taken - before, header.last_offset_delta)  # a marker takes those of other batches
+                # The end of a transaction takes the rows of other batches.
+                rows = max(records.rows_taken - before, header.last_offset_delta)
                 size += header.size_in_bytes + rows * READ_RECORD
                 if size >= STEP_BYTES:
                     break

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 MAX_DUE_AT_ONCE = 50
 """Partitions that are looked after before requests are served again."""
 MAX_FILES_AT_ONCE = 20
+HELD_UP_MS = 1_000
+"""After so long what was due, and could not be done, is looked at again: a segment that is old, and still needed."""
 
 
 class UpkeepIntervals(Value, kw_only=True):
@@ -172,7 +174,10 @@ class Upkeep:
             logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
             wait_ms = self._intervals.retention_check_ms if retired < SEGMENTS_AT_ONCE else 0
-            deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + wait_ms)
+            next_ms = log.next_deadline_ms(now_ms)
+            if next_ms <= now_ms and not retired:
+                next_ms = now_ms + HELD_UP_MS
+            deadline_ms = min(next_ms, now_ms + wait_ms)
             self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
 
     def _look_again(self, partition: Partition) -> None:
