@@ -20,7 +20,7 @@ NEEDLESS = 5
 def held(producer: int) -> bytearray:
     numbers = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
     batch = encode_batch([Record(value=b"v")], is_transactional=True, **numbers)  # type: ignore[arg-type]
-    return hold(batch, read_header(batch), [Row(OWN_PLACE, DUE_MS, NO_ID)], now_ms=1, unpacked_bytes=1)
+    return hold(memoryview(batch), read_header(batch), [Row(OWN_PLACE, DUE_MS, NO_ID)], now_ms=1, unpacked_bytes=1)
 
 
 def test_what_was_aborted_is_forgotten_while_other_transactions_are_open(monkeypatch: pytest.MonkeyPatch) -> None:

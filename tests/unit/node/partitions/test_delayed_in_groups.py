@@ -27,9 +27,10 @@ class Lone:
 
     def __init__(self, path: Path) -> None:
         agreed = [bytes(encode_proposal([opened(PARTITION, "t", 0)], 0))]
-        self.world: Any = SimpleNamespace(time_ms=NOW_MS, agreed=agreed, committed=1, epoch=1, ledger=mock.Mock())
-        self.world.image = PartitionImage(-1, 0, 0, (0,), (0,))
-        self.host = GroupHost(0, path / "broker", self.world)
+        world: Any = SimpleNamespace(time_ms=NOW_MS, agreed=agreed, committed=1, epoch=1, ledger=mock.Mock())
+        world.image = PartitionImage(-1, 0, 0, (0,), (0,))
+        self.world = world
+        self.host = GroupHost(0, path / "broker", world)
         self.host.boot()
         self.host.group.leader_changed(0, 1)
         self.named = 0

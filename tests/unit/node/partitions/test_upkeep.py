@@ -51,7 +51,12 @@ async def test_old_records_that_may_not_go_yet_are_looked_at_now_and_then(
     """What waits in them is still to be delivered, or they are not on all replicas."""
     looks: list[int] = []
     retain = IsrPartition.retain
-    monkeypatch.setattr(IsrPartition, "retain", lambda self, now_ms: looks.append(now_ms) or retain(self, now_ms))
+
+    def noted(self: IsrPartition, now_ms: int) -> int:
+        looks.append(now_ms)
+        return retain(self, now_ms)
+
+    monkeypatch.setattr(IsrPartition, "retain", noted)
     node.produce(b"old")
     node.upkeep.watch(node.partition())
     with monkeypatch.context() as held:
