@@ -4,11 +4,12 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.cluster.started import ANY_PORT, refused, started
+from tests.cluster.started import ANY_PORT, SECONDS, START, environment, refused, started
 
 CONTROLLER = (
     *("--set", "process.roles=controller"),
@@ -68,6 +69,22 @@ def test_a_disk_that_hangs_lets_a_node_end_in_time_or_with_a_second_signal(tmp_p
         while node.process.stdout.readline() != "stopping\n":
             pass
         assert node.ends_after(signal.SIGINT)[0] == -signal.SIGINT
+
+
+def test_a_disk_that_hung_before_does_so_too(tmp_path: Path) -> None:
+    """The event loop does not hear of any signal then."""
+    data = tmp_path / "penstock-data"
+    data.mkdir()
+    os.mkfifo(data / "meta.properties")
+    for timeout_ms, before, codes in (("500", [], [1]), ("300000", [signal.SIGINT], [128 + 2, 128 + 15])):
+        arguments = (*START, *ANY_PORT, "--set", f"shutdown.timeout.ms={timeout_ms}")
+        with (
+            subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL) as node,
+            (data / "meta.properties").open("wb"),  # it reads from there now
+        ):
+            for number in (*before, signal.SIGTERM):
+                node.send_signal(number)
+            assert node.wait(SECONDS) in codes
 
 
 def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:

@@ -101,6 +101,19 @@ def test_scripts_are_shell(name: str) -> None:
     assert f"deploy/container/{name}" in CONTAINERFILE
 
 
+def test_a_node_has_all_the_time_that_it_gives_itself_to_stop() -> None:
+    """Else one that has much to write down is killed, and one whose disk hangs says nothing of it."""
+    longest_s = understood(PROPERTIES, COMPOSE["services"]["node-1"]["environment"]).config.shutdown_timeout_ms / 1000
+    (container,) = pod()["containers"]
+    before_s = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    given = re.search(r"^TimeoutStopSec=(\d+)$", UNIT.read_text(), re.MULTILINE)
+    assert given
+    assert int(given[1]) > longest_s
+    assert pod()["terminationGracePeriodSeconds"] > before_s + longest_s
+    for service in COMPOSE["services"].values():
+        assert int(service["stop_grace_period"].removesuffix("s")) > longest_s
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_finds_no_fault(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name

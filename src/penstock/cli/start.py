@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import os
+import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -38,6 +40,8 @@ WAITING_S = 3
 """After this time the node says what it waits for."""
 WORKER_S = 30
 """The time that a worker beside the node gets to end."""
+TELLING_S = 1.0
+"""The time that the last words of a node get: they may go to the disk that hangs."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NOTIFY_SOCKET = "NOTIFY_SOCKET"
@@ -117,8 +121,8 @@ def command(
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         beside = {"worker": worker_port} if worker else {}
         beside |= {"console": console_port} if console else {}
-        on_stop = partial(_end_in_time, loaded.config)
-        runner.run(_run(loaded.config, until_eof=until_eof, beside=beside, on_stop=on_stop))
+        watched = partial(_end_in_time, loaded.config)
+        runner.run(_run(loaded.config, until_eof=until_eof, beside=beside, watched=watched))
 
 
 def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
@@ -132,15 +136,18 @@ def _tell_of_new_directories(file: Path, config: BrokerConfig) -> None:
 
 
 async def _run(
-    config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, int], on_stop: Callable[[], object]
+    config: BrokerConfig, *, until_eof: bool, beside: Mapping[str, int], watched: Callable[[], Callable[[], object]]
 ) -> None:
-    """`beside` has the ports of what else runs; `on_stop` is called before anything is stopped."""
+    """`beside` has the ports of what else runs; `watched` is called once signals are heard, and what it returns before
+    anything is stopped.
+    """
     from penstock.node.assembly.start import StartError, start_node
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
+    on_stop = watched()
     if until_eof:
         loop.add_reader(sys.stdin.fileno(), _stop_at_eof, loop, stop)
     parts: list[QuorumParts] = []
@@ -177,24 +184,50 @@ async def _run(
         say("stopped")
 
 
-def _end_in_time(config: BrokerConfig) -> None:
-    """Whatever hangs, a disk's call in the event loop included: by the clock, and at once with a second signal."""
-    for number in STOP_SIGNALS:
+def _end_in_time(config: BrokerConfig) -> Callable[[], None]:
+    """Whatever hangs, a disk's call in the event loop included, also one that hung before anybody asked for an end: a
+    thread hears of signals first, and ends the process by the clock or with the second one. Returns what says that the
+    node stops for another reason.
+    """
+    heard, tells = os.pipe()  # until the process ends
+    os.set_blocking(tells, False)
+    of_loop = signal.set_wakeup_fd(tells)
+    threading.Thread(target=_hear, args=(heard, of_loop, config), name="stop", daemon=True).start()
+    return partial(_stops, tells)
+
+
+def _stops(tells: int) -> None:
+    os.write(tells, bytes(1))
+    for number in STOP_SIGNALS:  # a second signal does not wait
         asyncio.get_running_loop().remove_signal_handler(number)
         signal.signal(number, signal.SIG_DFL)
-    timer = threading.Timer(config.shutdown_timeout_ms / 1000, _end, [config])
-    timer.daemon = True
-    timer.start()
+
+
+def _hear(heard: int, of_loop: int, config: BrokerConfig) -> None:
+    """The numbers of signals, which the loop gets as well, and 0 once the node stops."""
+    ends_s = None
+    while select.select([heard], [], [], None if ends_s is None else max(0.0, ends_s - time.monotonic()))[0]:
+        number = os.read(heard, 1)[0]
+        if number in (0, *STOP_SIGNALS):
+            if ends_s is None:
+                ends_s = time.monotonic() + config.shutdown_timeout_ms / 1000
+            elif number:
+                os._exit(128 + number)
+        if number:
+            with suppress(OSError):
+                os.write(of_loop, bytes([number]))
+    _end(config)
 
 
 def _end(config: BrokerConfig) -> None:
-    logger.error(
+    words = (
         "node %s has not stopped within shutdown.timeout.ms=%s and ends now: a disk may hang (%s). The next start"
-        " recovers what was not written down",
-        config.node_id,
-        config.shutdown_timeout_ms,
-        ", ".join(map(os.path.abspath, config.all_dirs)),
+        " recovers what was not written down"
     )
+    values = config.node_id, config.shutdown_timeout_ms, ", ".join(map(os.path.abspath, config.all_dirs))
+    telling = threading.Thread(target=logger.error, args=(words, *values), daemon=True)
+    telling.start()
+    telling.join(TELLING_S)
     os._exit(1)
 
 

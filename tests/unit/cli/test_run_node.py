@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import os
 import signal
 import sys
+import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.start import _run, command
+from penstock.cli import start as cli_start
+from penstock.cli.start import _end, _run, command
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.node.assembly import start
 from penstock.node.assembly.start import RunningNode
@@ -68,7 +71,7 @@ def test_neither_threads_nor_the_collector_hold_a_node_for_long(
 async def test_a_node_that_cannot_go_on_is_stopped_and_the_command_fails(
     tmp_path: Path, nodes: "asyncio.Queue[RunningNode]"
 ) -> None:
-    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}, on_stop=list))
+    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}, watched=lambda: list))
     node = await nodes.get()
     node.failed.set_result(OSError("the disk is gone"))
     with pytest.raises(click.ClickException, match="node 1 had to stop: the disk is gone"):
@@ -77,7 +80,7 @@ async def test_a_node_that_cannot_go_on_is_stopped_and_the_command_fails(
 
 
 async def test_a_signal_stops_a_node_cleanly(tmp_path: Path, nodes: "asyncio.Queue[RunningNode]") -> None:
-    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}, on_stop=list))
+    running = asyncio.ensure_future(_run(config(tmp_path), until_eof=False, beside={}, watched=lambda: list))
     node = await nodes.get()
     asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
     await running
@@ -92,8 +95,19 @@ async def test_a_signal_ends_a_node_that_still_waits_for_a_controller(tmp_path: 
         controller_listener_names="CONTROLLER",
         controller_quorum_voters="2@127.0.0.1:1",
     )
-    running = asyncio.ensure_future(_run(alone, until_eof=False, beside={}, on_stop=list))
+    running = asyncio.ensure_future(_run(alone, until_eof=False, beside={}, watched=lambda: list))
     while not (tmp_path / "__cluster_metadata-0").exists():
         await asyncio.sleep(0)
     signal.raise_signal(signal.SIGTERM)
     await asyncio.wait_for(running, 30)
+
+
+def test_last_words_that_hang_as_well_keep_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log may be a file of the disk that hangs, or the thread that hangs may have its lock."""
+    never, codes = threading.Event(), list[int]()
+    monkeypatch.setattr(cli_start.logger, "error", lambda *_: never.wait())
+    monkeypatch.setattr(cli_start, "TELLING_S", 0)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    _end(config(tmp_path))
+    never.set()
+    assert codes == [1]

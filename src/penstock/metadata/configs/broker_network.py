@@ -64,7 +64,7 @@ controller.performance.always.log.threshold.ms long 2000 0.. fixed low | Slower 
 controlled.shutdown.enable boolean true * fixed medium | Whether a broker hands over its partitions before it stops.
 controlled.shutdown.max.retries int 3 * fixed medium | How often a broker asks again to be let go.
 controlled.shutdown.retry.backoff.ms long 5000 * fixed medium | Pause before it asks again.
-shutdown.timeout.ms long 300000 1.. fixed medium
+shutdown.timeout.ms int 300000 1.. fixed medium
     | How long a node that is asked to stop has for that, as where a disk hangs; then its process ends with 1, and the
     | next start recovers what was not written down. A second signal does not wait. A key of Penstock's own.
 broker.heartbeat.interval.ms int 2000 * fixed medium | How often a broker tells the controller that it lives.

@@ -192,6 +192,7 @@ class DirectoryMoves:
                     self._changed.set()
         finally:
             del self._lanes[lane]
+            self._changed.set()  # should it have failed, what is left in it goes on
 
     def _next_in(self, lane: Lane) -> Key | None:
         return next((key for key in chain(self._unwanted, self._wanted) if self._lane_of(key) == lane), None)
@@ -282,11 +283,16 @@ class DirectoryMoves:
         return True
 
     def _swap(self, log: PartitionLog, content: LogContent, future: PartitionLog) -> str:
-        """By a thread, which has the log: what is left is copied, and the copy gets its place."""
+        """By a thread, which has the log: what is left is copied, and the copy gets its place. It has the log's terms:
+        those of which compaction has left no batch are known from nothing else, and where they are not, the term before
+        ends too late.
+        """
         end_offset = content.end_offset
         while (offset := future.log_end_offset) < end_offset:
             found = content.segments.read(offset, SLICE_BYTES, end_offset, end_offset, True)
             _grow(future, log.bytes_of(found), end_offset)
+        with future.health.reporting(future.directory):
+            future.leader_epochs.restore(content.epochs.entries)
         future.close()
         return self._directories.swap(log)
 

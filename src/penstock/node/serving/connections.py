@@ -34,10 +34,10 @@ LOST_BEFORE_GIVING_BACK = 1000
 """After so many lost connections their memory is given back to the system, ..."""
 GIVING_BACK_AFTER_S = 0.25
 """... a moment later, so that the rest of a burst is with them."""
-
-
 ROUND_NS = 8_000_000
-"""How long connections have further turns before timers, threads and other nodes have theirs."""
+"""How long connections have further turns before timers, threads, other nodes and first turns have theirs, ..."""
+LONGEST_ROUND_NS = 100_000_000
+"""... or up to this, as long as those have had since the last round: very many of them leave the others their share."""
 
 
 class Admitted(Protocol):
@@ -146,18 +146,21 @@ class Connections:
         self._lost = 0
         self._turns: deque[Callable[[], None]] = deque()
         self._takes_turns = False
+        self._round_ended_ns = 0
 
     def later(self, callback: Callable[[], None]) -> None:
         """Call back when every other connection that has something to do has had its turn."""
         self._turns.append(callback)
         if not self._takes_turns:
             self._takes_turns = True
+            self._round_ended_ns = self.dispatcher.clock_ns()
             self._loop.call_soon(self._take_turns)
 
     def _take_turns(self) -> None:
         """One each, as far as the round goes."""
         clock_ns = self.dispatcher.clock_ns
-        ends_ns = clock_ns() + ROUND_NS
+        began_ns = clock_ns()
+        ends_ns = began_ns + min(max(ROUND_NS, began_ns - self._round_ended_ns), LONGEST_ROUND_NS)
         try:
             for _ in range(len(self._turns)):
                 self._turns.popleft()()
@@ -166,6 +169,7 @@ class Connections:
         finally:
             self._takes_turns = bool(self._turns)
             if self._takes_turns:
+                self._round_ended_ns = clock_ns()
                 self._loop.call_soon(self._take_turns)
 
     def unmute_later(self, connection: Admitted, seconds: float) -> None:

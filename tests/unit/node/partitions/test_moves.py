@@ -205,3 +205,45 @@ async def test_a_log_that_ends_behind_its_last_batch_does_so_elsewhere(tmp_path:
         node.directories.swapped(log, gone, node.now_ms)
         assert (log.parent, log.log_end_offset) == (c, 9)
         await moves.all.stop()
+
+
+async def test_a_log_whose_last_terms_have_no_batch_has_the_same_terms_elsewhere(tmp_path: Path) -> None:
+    """Compaction took them. Without them the term before seems to end where the log does, and replicas keep what they
+    have of it behind its end.
+    """
+    with three_directories(tmp_path) as (node, (_, b, c)):
+        node.produce(b"one")
+        log = node.partition().log
+        log.leader_epochs.assign(5, 1)
+        log.leader_epochs.assign(8, 4)
+        log.end_at(7)
+        terms = log.leader_epochs.entries
+        moves = Moves(node)
+        moves.all.move(node.partition(), b)
+        assert await moves.next() == (0, b)
+        assert (log.log_end_offset, log.leader_epochs.entries) == (7, terms)
+        log.leader_epochs.assign(9, 7)
+        log.end_at(8)
+        terms = log.leader_epochs.entries
+        future = node.directories.create_future(log, c, 0)
+        gone = moves.all._swap(log, log.lend(), future)
+        log.take_back(is_whole=True)
+        node.directories.swapped(log, gone, node.now_ms)
+        assert (log.parent, log.log_end_offset, log.leader_epochs.entries) == (c, 8, terms)
+        await moves.all.stop()
+
+
+async def test_a_step_that_fails_by_our_own_fault_ends_no_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with three_directories(tmp_path) as (node, (a, b, _)):
+        moves, log = Moves(node), node.partition().log
+
+        def fails(*_: object) -> None:
+            raise ValueError("a defect")
+
+        monkeypatch.setattr(node.directories, "drop_future", fails)
+        future = node.directories.create_future(log, b, 0)
+        moves.all._unwanted["other", 0] = a, b
+        node.directories.futures["other", 0] = future
+        moves.all.move(node.partition(), b)
+        assert await moves.next() == (0, b)
+        await moves.all.stop()

@@ -65,6 +65,29 @@ async def test_further_turns_of_very_many_are_not_all_in_one_turn_of_the_loop() 
     assert max(rounds) <= ROUND_NS // TURN_NS
 
 
+@pytest.mark.parametrize(("others_ms", "round_ms"), [(1, 8), (60, 60), (400, 100)])
+async def test_further_turns_have_their_share_beside_very_many_first_ones(others_ms: int, round_ms: int) -> None:
+    """Answers of producers that pipeline come with them; a thousand clients that do not must not leave them 8 ms."""
+    now_ns, rounds = [0], list[int]()
+    async with serving() as node:
+        node.connections.dispatcher.clock_ns = lambda: now_ns[0]
+        left = 200
+
+        def turn() -> None:
+            nonlocal left
+            left -= 1
+            now_ns[0] += TURN_NS
+
+        for _ in range(left):
+            node.connections.later(turn)
+        while left:
+            before = left
+            now_ns[0] += others_ms * 1_000_000
+            await asyncio.sleep(0)
+            rounds.append((before - left) * TURN_NS // 1_000_000)
+    assert set(rounds[1:-1]) == {round_ms}
+
+
 SMALL_FRAME = encode_request(HeartbeatRequest(), 4, 1, "t" * 233)
 LONG_FRAME = encode_request(HeartbeatRequest(group_id="n" * 30_000), 4, 1, "test")
 
