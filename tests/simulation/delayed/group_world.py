@@ -10,6 +10,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -117,6 +118,7 @@ class GroupWorld(World):
         """The group's log as its leader has it."""
         self.committed = 1
         self._epoch = 0
+        self._controller = Random(seed)
         self._unaware: dict[int, None] = {}
         """Those that have not heard of the present leader, nor of what it has proposed."""
         self.image = PartitionImage(NOBODY, 0, 0, (0,), (0,))
@@ -146,11 +148,15 @@ class GroupWorld(World):
         leader.apply(self.committed)
         leader.group.leader_changed(leader.id, self._epoch)
         if leader.id != self.image.leader or self.random.random() < 0.5:
-            epoch = self.image.leader_epoch + 1
-            self.image = self.image._replace(leader=leader.id, leader_epoch=epoch, partition_epoch=epoch)
-            leader.obey(self.image)
+            self._name(leader)
         if self.random.random() < 0.5:
             self._tell()
+
+    def _name(self, leader: GroupHost) -> None:
+        """In the metadata, of which the group hears later than of its own elections."""
+        epoch = self.image.leader_epoch + 1
+        self.image = self.image._replace(leader=leader.id, leader_epoch=epoch, partition_epoch=epoch)
+        leader.obey(self.image)
 
     def _tell(self) -> None:
         for number in self._unaware:
@@ -181,6 +187,8 @@ class GroupWorld(World):
             return
         if self._unaware and self.random.random() < 0.3:
             self._tell()
+        if self._controller.random() < 0.02:  # the controller took its leader for gone: no other was elected
+            self._name(self._hosts[self.image.leader])
         self.committed = self.random.randrange(self.committed, len(self.agreed) + 1)
         for host in self._hosts:
             if host.partition is not None and host.id not in self._unaware and self.random.random() < 0.8:

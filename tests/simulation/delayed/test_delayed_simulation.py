@@ -175,7 +175,28 @@ def known_over_a_lost_lead(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def under_way_unheard_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is due is delivered without a look at what was proposed before it."""
-    monkeypatch.setattr(delayed.Delivery, "proposed", lambda self, batch: None)
+    unread = delayed.Delivery._unread
+
+    def passes(self: Any) -> Any:
+        if self.records.position >= self._partition.log.log_end_offset:
+            self.records.position = self._partition.next_offset
+        return unread(self)
+
+    monkeypatch.setattr(delayed.Delivery, "_unread", passes)
+
+
+def proposed_before_it_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is named the leader anew takes what it had proposed until then for nothing that concerns it."""
+    unread = delayed.Delivery._unread
+
+    def passes(self: Any) -> Any:
+        self._heard_from = 0
+        if self.records.position >= self._partition.log.log_end_offset:
+            ahead = [header.base_offset for _, header in self._ahead if header.base_offset >= self.records.position]
+            self.records.position = ahead[0] if ahead else self._partition.next_offset
+        return unread(self)
+
+    monkeypatch.setattr(delayed.Delivery, "_unread", passes)
 
 
 def retained_by_each_replica(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +228,8 @@ PLANTED: dict[Bug, range] = {
 PLANTED_IN_GROUPS: dict[Bug, range] = {
     known_over_a_lost_lead: range(20),
     under_way_unheard_of: range(20),
-    retained_by_each_replica: range(15, 20),
+    proposed_before_it_passed_over: range(7, 10),
+    retained_by_each_replica: range(57, 61),
     aborted_is_delivered: range(10),
     cancellation_in_memory_only: range(10),
     early_delivery: range(10),

@@ -15,7 +15,8 @@ from penstock.replication.delayed.machine import DelayedRecords
 
 READ_BYTES: Final = 4 << 20
 NEEDLESS: Final = 10_000
-"""So many records that wait no longer are kept in mind, or as many as wait, before they are looked for."""
+"""So many records that wait no longer are kept in mind, or as many as wait or may come to, before they are looked for.
+"""
 
 
 class WaitingRecord(NamedTuple):
@@ -51,6 +52,7 @@ class _Log:
         self._partition = partition
         self._records = DelayedRecords(0)
         self._seen: dict[int, WaitingRecord] = {}
+        self._most_seen = NEEDLESS
 
     async def read(self, offset: int, end: int) -> None:
         self._records = DelayedRecords(offset)
@@ -85,8 +87,12 @@ class _Log:
             pass
 
     def _forget(self) -> None:
-        if self._records.unsettled_from is None and len(self._seen) > 2 * len(self._records.waiting) + NEEDLESS:
-            self._seen = {entry.waited_at: self._seen[entry.waited_at] for entry in self._records.waiting.entries()}
+        if len(self._seen) <= self._most_seen:
+            return
+        unsettled = self._records.unsettled_from
+        left = {at: seen for at, seen in self._seen.items() if unsettled is not None and at >= unsettled}
+        left |= {entry.waited_at: self._seen[entry.waited_at] for entry in self._records.waiting.entries()}
+        self._seen, self._most_seen = left, 2 * len(left) + NEEDLESS
 
     async def _fetch(self, offset: int) -> bytes:
         cluster, (topic, _) = self._admin.cluster, self._partition

@@ -105,7 +105,7 @@ class ConsensusPartition(Partition):
 
     def proposed(self, batch: memoryview) -> None:
         if self.delivery is not None:
-            self.delivery.proposed(bytes(batch))
+            self.delivery.proposed(batch)
 
     def retain(self, now_ms: int) -> int:
         """Where records wait the leader decides for all: others do not know which are still needed."""

@@ -26,7 +26,7 @@ from penstock.log.validation import LOOKED_AT
 from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.partitions.held_records import HeldRecords
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
-from penstock.protocol.batch import BatchHeader, read_header
+from penstock.protocol.batch import CONTROL, DELAYED, BatchHeader, read_header
 from penstock.protocol.delayed import Held, carry
 from penstock.protocol.errors import KafkaError
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
@@ -48,8 +48,8 @@ CARRY_INTERVAL_MS: Final = 60_000
 """So often at most retention has what waits carried on, also where it would not let stay what waits."""
 COMMIT_MS: Final = 50
 """Who deletes looks so often whether what was carried on is committed."""
-MOST_UNDER_WAY: Final = 10_000
-"""Offsets of what is appended, and not in the log yet, before what is due waits for that."""
+MOST_UNDER_WAY: Final = 100
+"""Batches that this has appended, and that are not in the log yet, before what is due waits for them."""
 UNPACKED_A_STEP: Final = 1 << 20
 """Bytes, and those of one further part."""
 
@@ -67,7 +67,11 @@ class Delivery:
         self._wait: Wait | None = None
         self._growth = partition.growth
         self._ahead = deque[tuple[Callable[[], bytes], BatchHeader]]()
-        """What was proposed since this began, and is not taken yet."""
+        """What was proposed since this began, and is neither taken nor in the log yet."""
+        self._heard_from = partition.next_offset
+        """What was proposed before is read when it is in the log."""
+        self._appended = deque[int]()
+        """Last offsets of batches of its own that may not be in the log yet."""
         self._held = HeldRecords(partition.log, self.records.waiting)
         self._failure = ""
         self._deletes_before = self._begins_at = 0
@@ -156,9 +160,13 @@ class Delivery:
         """When there is something to do again; None for when the log has grown."""
         log, waiting = self._partition.log, self.records.waiting
         if not self._read():
-            return now_ms
-        is_behind = self._partition.next_offset - log.log_end_offset >= MOST_UNDER_WAY
-        if not is_behind:
+            if not log.log_end_offset <= self.records.position < self._heard_from:
+                return now_ms
+            self._wait_for_growth()
+            return None
+        while self._appended and self._appended[0] < log.log_end_offset:
+            self._appended.popleft()
+        if len(self._appended) < MOST_UNDER_WAY:
             if self._carries(now_ms):
                 return now_ms
             self._delete()
@@ -166,12 +174,15 @@ class Delivery:
                 return now_ms
         if self._deletes_before > log.log_start_offset:
             return now_ms + COMMIT_MS
-        if self._wait is None:
-            self._wait = self._growth.add(log.log_end_offset + 1, self._has_grown)
+        self._wait_for_growth()
         due_ms = waiting.next_due_ms
         if due_ms is None or (due_ms <= now_ms and log.log_end_offset < self._partition.next_offset):
             return None  # what is due is held by a batch that is under way
         return min(max(due_ms, now_ms), now_ms + LOOK_MS)
+
+    def _wait_for_growth(self) -> None:
+        if self._wait is None:
+            self._wait = self._growth.add(self._partition.log.log_end_offset + 1, self._has_grown)
 
     def _has_grown(self) -> None:
         self._wait = None
@@ -182,9 +193,12 @@ class Delivery:
         records, size = self.records, 0
         for batch, header in self._unread():
             if records.concerns(header):
+                before = records.rows_taken
                 if not records.take(b"" if records.has_begun(header) else batch(), header):
                     return False
-                size += header.size_in_bytes + header.last_offset_delta * READ_RECORD
+                # The end of a transaction takes the rows of other batches.
+                rows = max(records.rows_taken - before, header.last_offset_delta)
+                size += header.size_in_bytes + rows * READ_RECORD
                 if size >= STEP_BYTES:
                     break
             else:
@@ -193,17 +207,22 @@ class Delivery:
 
     def _unread(self) -> Iterable[tuple[Callable[[], bytes], BatchHeader]]:
         ahead, records, log = self._ahead, self.records, self._partition.log
-        while ahead and ahead[0][1].base_offset < records.position:
-            ahead.popleft()
         if records.position < log.log_end_offset:
             return islice(_batches(log, records.position), STEP_BATCHES)
-        # What is under way and was not heard of was proposed before the topic had the key, and holds nothing.
-        records.position = ahead[0][1].base_offset if ahead else self._partition.next_offset
+        if records.position < self._heard_from:
+            return ()
+        while ahead and ahead[0][1].base_offset < records.position:
+            ahead.popleft()
         return list(islice(ahead, STEP_BATCHES))
 
-    def proposed(self, batch: bytes) -> None:
+    def proposed(self, batch: memoryview) -> None:
         """It is the next one behind all that this partition has, here or under way."""
-        self._ahead.append((lambda: batch, read_header(batch)))
+        ahead, end = self._ahead, self._partition.log.log_end_offset
+        while ahead and ahead[0][1].base_offset < end:  # it is read there: this may be far behind
+            ahead.popleft()
+        header = read_header(batch)
+        kept = bytes(batch) if header.attributes & (DELAYED | CONTROL) else b""
+        ahead.append((lambda: kept, header))
 
     # moving
 
@@ -236,6 +255,7 @@ class Delivery:
             self._wait = None
         result = self._partition.append(memoryview(batch), acks=1, now_ms=now_ms, origin=LOOKED_AT)
         assert result.base_offset == self.records.position
+        self._appended.append(result.last_offset)
         return read_header(batch)
 
     # carrying on
@@ -292,8 +312,8 @@ class Delivery:
     def _delete(self) -> None:
         begin = min(self._deletes_before, self._partition.high_watermark, self.needed_from)
         if begin > max(self._begins_at, self._partition.log.log_start_offset):
-            self._begins_at = begin
             self._partition.begin_at(begin)
+            self._begins_at = begin
             self._partition.on_log_start_moved()
             call(self._leader.deletions.take_all())
 

@@ -62,7 +62,7 @@ class Delivers(Protocol):
 
     def delete_before(self, offset: int) -> None: ...
 
-    def proposed(self, batch: bytes) -> None:
+    def proposed(self, batch: memoryview) -> None:
         """The next batch has its offsets. It is in the log once a storage group has agreed."""
 
     def stop(self) -> None: ...

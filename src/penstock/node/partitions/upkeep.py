@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_holder import LentError
+from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
 from penstock.node.environment.alarm import Turns
 from penstock.node.environment.signal import Signal
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 MAX_DUE_AT_ONCE = 50
 """Partitions that are looked after before requests are served again."""
 MAX_FILES_AT_ONCE = 20
+HELD_UP_MS = 1_000
+"""After so long what was due, and could not be done, is looked at again: a segment that is old, and still needed."""
 
 
 class UpkeepIntervals(Value, kw_only=True):
@@ -171,9 +174,15 @@ class Upkeep:
         except Exception:  # it has its next turn all the same
             logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
-            wait_ms = self._intervals.retention_check_ms if retired < SEGMENTS_AT_ONCE else 0
-            deadline_ms = min(log.next_deadline_ms(now_ms), now_ms + wait_ms)
+            deadline_ms = self._next_ms(log, retired, now_ms)
             self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
+
+    def _next_ms(self, log: PartitionLog, retired: int, now_ms: int) -> int:
+        next_ms = log.next_deadline_ms(now_ms)
+        if next_ms <= now_ms and not retired:
+            next_ms = now_ms + HELD_UP_MS
+        wait_ms = self._intervals.retention_check_ms if retired < SEGMENTS_AT_ONCE else 0
+        return min(next_ms, now_ms + wait_ms)
 
     def _look_again(self, partition: Partition) -> None:
         if id(partition) in self._watched:

@@ -51,7 +51,7 @@ class _Begun(NamedTuple):
 class DelayedRecords:
     """Those in the log of a partition from `start_offset` on."""
 
-    __slots__ = ("_begun", "_open", "_start_offset", "_taken", "position", "waiting")
+    __slots__ = ("_begun", "_open", "_start_offset", "_taken", "position", "rows_taken", "waiting")
 
     def __init__(self, start_offset: int) -> None:
         self._start_offset = self.position = start_offset
@@ -62,6 +62,8 @@ class DelayedRecords:
         """What is still to be done on account of the batch at `position`."""
         self._taken = 0
         """Rows of the first of its held batches."""
+        self.rows_taken = 0
+        """Of all batches, in all steps, and one more for each held batch."""
 
     @property
     def unsettled_from(self) -> int | None:
@@ -128,6 +130,7 @@ class DelayedRecords:
             held, begin = settled[0], self._taken if are_committed else settled[0].count
             self._taken = end = min(begin + room, held.count)
             room -= end - begin + 1
+            self.rows_taken += end - begin + 1
             times = None if were_reserved else held.plain_times(begin, end)
             if times:
                 self.waiting.add_plain(times, held.base_offset + begin)

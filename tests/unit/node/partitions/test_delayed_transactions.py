@@ -81,6 +81,17 @@ def test_the_log_keeps_what_an_open_transaction_holds(one: One) -> None:
     assert one.values() == [b"a", b"behind"]
 
 
+def test_the_ends_of_many_transactions_are_taken_in_steps(one: One) -> None:
+    producers = range(20, 40)
+    for producer in producers:
+        one.send_in_transaction(*[b"v"] * 200, headers=in_days(1), producer=producer)
+    one.run()
+    for producer in producers:
+        one.end(ControlType.COMMIT, producer=producer)
+    assert one.run() >= len(producers) * 200 * delayed.READ_RECORD // delayed.STEP_BYTES
+    assert one.waiting()[0] == len(producers) * 200
+
+
 @pytest.mark.parametrize("how", [ControlType.COMMIT, ControlType.ABORT])
 def test_the_end_of_a_large_transaction_is_taken_in_steps(
     one: One, how: ControlType, monkeypatch: pytest.MonkeyPatch

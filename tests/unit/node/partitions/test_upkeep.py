@@ -15,7 +15,8 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
-from penstock.node.partitions.upkeep import UpkeepIntervals
+from penstock.node.partitions.isr_partition import IsrPartition
+from penstock.node.partitions.upkeep import HELD_UP_MS, UpkeepIntervals
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 RETENTION_MS = 10_000
@@ -40,6 +41,30 @@ async def test_old_records_go_when_their_time_has_come(node: Node) -> None:
     node.upkeep.watch(node.partition())
     await later(node, RETENTION_MS - 1)
     assert node.partition().log.log_start_offset == 0
+    await later(node, 1)
+    assert node.partition().log.log_start_offset == 1
+
+
+async def test_old_records_that_may_not_go_yet_are_looked_at_now_and_then(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits in them is still to be delivered, or they are not on all replicas."""
+    looks: list[int] = []
+    retain = IsrPartition.retain
+
+    def noted(self: IsrPartition, now_ms: int) -> int:
+        looks.append(now_ms)
+        return retain(self, now_ms)
+
+    monkeypatch.setattr(IsrPartition, "retain", noted)
+    node.produce(b"old")
+    node.upkeep.watch(node.partition())
+    with monkeypatch.context() as held:
+        held.setattr(IsrPartition, "needed_from", 0)
+        await later(node, RETENTION_MS + 1)
+        for _ in range(HELD_UP_MS - 1):
+            await later(node, 1)
+        assert len(looks) == 1
     await later(node, 1)
     assert node.partition().log.log_start_offset == 1
 
