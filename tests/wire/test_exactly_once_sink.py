@@ -22,7 +22,7 @@ from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic, new_topic
-from penstock.pipeline.datasource.exactly_once import PreparedRecords, prepare_rows, settle
+from penstock.pipeline.datasource.exactly_once import ExactlyOnceWriter, PreparedRecords, prepare_rows, settle
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.errors import PipelineError
@@ -32,6 +32,7 @@ from penstock.pipeline.once.names import ids_of
 from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
+from penstock.protocol.address import Address
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.hashing import partition_for_key
 
@@ -143,6 +144,32 @@ async def test_what_is_open_when_a_run_ends_is_aborted(
     with pytest.raises(PipelineError, match="was aborted before batch 1 was decided"):
         Decider(cluster, sink.decisions_topic, query).decide(1, [left])
     settle(sink, uuid4().hex)  # of a query without batches
+
+
+async def test_a_batch_write_that_fails_leaves_nothing_open(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    """Of what tasks have left that were killed nobody is told, and no other write has this one's name."""
+    assert sink.topic is not None
+    writer = ExactlyOnceWriter(sink, is_stream=False)
+    query = writer._query or ""
+    told = [prepared(sink, query, 0, value) for value in (b"left", b"told")]
+    writer.abort([None, PreparedRecords(query, 1, told[1])])
+    assert TransactionCoordinators(cluster).all_open(ids_of(query)) == []
+    assert await committed(servers, sink.topic) == []
+    assert DecisionsTopic(cluster, sink.decisions_topic, query).last() is None
+
+
+def test_a_list_is_made_again_where_two_brokers_say_that_they_are_its_coordinator(
+    sink: SinkOptions, cluster: BlockingCluster
+) -> None:
+    """Who does not know yet that it is none any more would else hide who has become it."""
+    probe = f"{ids_of(uuid4().hex)}nobody"
+    ((_, true),) = TransactionCoordinators(cluster)._holders([probe])
+    brokers = cluster.metadata.brokers
+    (broker,) = brokers.values()
+    cluster.look_at_brokers = lambda: brokers.update({99: broker.replace(address=Address("localhost", true.port))})  # type: ignore[method-assign]
+    assert len(TransactionCoordinators(cluster)._holders([probe])) == 2
 
 
 def test_a_list_is_made_again_where_coordinators_change_meanwhile(

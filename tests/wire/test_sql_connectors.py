@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from tests.wire.test_connectors import LIMIT_S, Watched, read
 
 from penstock.client.producer import Producer
@@ -175,6 +175,7 @@ def row(key: Any, value: Any) -> SinkRecord:
 
 
 UPSERT = {"insert_mode": "upsert", "pk_mode": "record_key", "pk_fields": "id", "auto_create": "true"}
+INSERT = UPSERT | {"insert_mode": "insert"}
 
 
 def test_the_last_record_of_a_key_is_its_row(tmp_path: Path) -> None:
@@ -213,6 +214,36 @@ def test_nothing_is_written_where_what_is_refused_is_not_tolerated(tmp_path: Pat
     with pytest.raises(IntegrityError):
         put(path, *REFUSED[:4], **UPSERT, errors_tolerance="none")
     assert run(path, "select id, a from t") == []
+
+
+def test_rows_before_one_that_has_to_be_tried_again_are_not_written_twice(tmp_path: Path) -> None:
+    """Where each row is written by itself, all are one transaction all the same."""
+    path, locked = tmp_path / "db", iter((True,))
+    run(path, "create table t (id integer, a integer check (a < 100))")
+    task = SqlSinkTask()
+    config = {"connection.url": f"sqlite:///{path}", **{key.replace("_", "."): said for key, said in INSERT.items()}}
+    task.start(config, SinkContext(tolerates=True))
+
+    @event.listens_for(task._engine, "before_cursor_execute")
+    def lock(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
+        if statement.startswith("INSERT") and tuple(values) == (3, 3) and next(locked, False):
+            raise OperationalError(statement, values, Exception("database is locked"))
+
+    records = [row(1, {"a": 1}), row(2, {"a": 1_000}), row(3, {"a": 3})]
+    with pytest.raises(RetriableError):
+        task.put(records)
+    task.put(records)
+    task.stop()
+    assert run(path, "select id, a from t") == [(1, 1), (3, 3)]
+
+
+def test_a_row_that_comes_behind_the_deletion_of_its_key_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, "create table t (id integer, a text)")
+    config = INSERT | {"delete_enabled": "true"}
+    put(path, row(1, {"a": "old"}), row(2, {"a": "old"}), **config)
+    put(path, row(1, None), row(1, {"a": "new"}), row(2, None), **config)
+    assert run(path, "select id, a from t") == [(1, "new")]
 
 
 def test_rows_are_inserted_with_what_their_table_can_hold(tmp_path: Path) -> None:

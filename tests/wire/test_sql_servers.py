@@ -1,4 +1,4 @@
-"""Connectors, tables of pipelines and positions beside results, with databases that are servers (where they are here).
+"""Connectors and tables of pipelines, with databases that are servers (where they are here).
 
 What SQLite shows stands in `test_sql_connectors.py`; here is what only a server does: types of its own, rules that are
 looked at late, tables that two make at once, connections that are cut, transactions beside each other.
@@ -6,28 +6,22 @@ looked at late, tables that two make at once, connections that are cut, transact
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine
-from sqlalchemy.engine import make_url
-from sqlalchemy.ext.asyncio import create_async_engine
 from tests.databases import mariadb, postgresql
 from tests.spark.changes import history, last_rows, shuffled_and_doubled, versions_of
-from tests.unit.client.consumer.test_stored_positions import ONE, ZERO, member, store
 from tests.wire.test_sql_connectors import REFUSED, UPSERT, row
 
-from penstock.client.consumer.stored_positions import AsyncStoredPositions, StoredPositions
-from penstock.client.errors import PositionsTakenError
 from penstock.pipeline.running.database_tables import ready, storing
 from penstock.pipeline.spec.changes import TableTarget
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord, SourceContext
@@ -49,7 +43,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _without_tables(request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("url" if "url" in request.fixturenames else "postgres")
-    run(url, *(f"drop table if exists {name}" for name in ("t", "copy", "customers", "totals", "penstock_positions")))
+    run(url, *(f"drop table if exists {name}" for name in ("t", "copy", "customers")))
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +141,82 @@ def test_values_go_into_columns_of_their_kind(url: str) -> None:
         else ('{"c": [2]}', "2026-01-01 00:00:01", "2026-01-31", "1.25", "10:11:12", True)
     ]
     assert run(url, "select id from t where j is null") == [(2,)]
+
+
+def test_keys_are_as_different_as_those_of_records(url: str) -> None:
+    """MySQL's own order of texts takes these for one; and its TEXT ends at 64 KB."""
+    keys = ("A", "a", "a ", "ä")
+    records = [row(key, {"text": "x" * 100_000, "bytes": b"y" * 100_000}) for key in keys]
+    assert put(url, *records, **UPSERT) == []
+    assert sorted(run(url, "select id, length(text), length(bytes) from t")) == [
+        (key, 100_000, 100_000) for key in keys
+    ]
+
+
+@pytest.mark.parametrize("made", ["", "create table t (id integer primary key auto_increment, a text)"])
+def test_a_key_that_is_zero_is_zero(url: str, made: str) -> None:
+    """MySQL takes it for the next number that is free, which is another key's."""
+    if made:
+        run(url, made if "mysql" in url else made.replace("integer primary key auto_increment", "serial primary key"))
+    assert put(url, *(row(key, {"a": str(key)}) for key in (1, 0, 2)), **UPSERT) == []
+    assert run(url, "select id, a from t order by id") == [(0, "0"), (1, "1"), (2, "2")]
+
+
+def test_what_is_too_long_is_refused_by_a_server_that_is_not_strict(url: str) -> None:
+    run(url, "create table t (id integer primary key, a varchar(3))")
+    if "mysql" in url:
+        run(url, "set global sql_mode = ''")
+    try:
+        assert len(put(url, row(1, {"a": "long"}), row(2, {"a": "x"}), **UPSERT)) == 1
+    finally:
+        if "mysql" in url:
+            run(url, "set global sql_mode = default")
+    assert run(url, "select id from t") == [(2,)]
+
+
+def test_a_table_that_is_made_ends_no_transaction_with_rows_in_it(url: str) -> None:
+    run(url, "drop table if exists other")
+    config = {"insert_mode": "insert", "auto_create": "true", "table_name_format": "${topic}"}
+    first = row(1, {"a": 1})
+    others = [SinkRecord("other", value={"a": content}) for content in (2, 10**30)]
+    assert len(put(url, first, *others, **config)) == 1
+    assert run(url, "select a from t") == [(1,)]
+    assert run(url, "select a from other") == [(2,)]
+
+
+def test_a_row_that_a_trigger_or_an_index_refuses_is_left_out(url: str) -> None:
+    run(url, "create table t (id integer primary key, a text)")
+    if "mysql" in url:
+        refusing = "if new.a <> 'x' then signal sqlstate '45000' set message_text = 'no'; end if"
+        run(url, f"create trigger only_x before insert on t for each row {refusing}")
+    else:
+        run(url, "create index on t (a)")
+    too_large = "".join(map(str, random.Random(1).choices(range(10), k=50_000)))  # nothing that is compressed
+    assert len(put(url, row(1, {"a": too_large}), row(2, {"a": "x"}), **UPSERT)) == 1
+    assert run(url, "select id from t") == [(2,)]
+
+
+def test_a_moment_is_the_same_one_in_whichever_zone_the_server_is(url: str) -> None:
+    kind, seconds = ("timestamp", "unix_timestamp(at)") if "mysql" in url else ("timestamptz", "extract(epoch from at)")
+    zone = "set global time_zone = {}" if "mysql" in url else "alter role postgres set timezone = {}"
+    run(url, f"create table t (id integer primary key, at {kind} null)", zone.format("'+05:00'"))
+    try:
+        assert put(url, row(1, {"at": "2026-01-01T02:00:00+02:00"}), **UPSERT) == []
+    finally:
+        run(url, zone.format("'+00:00'"))
+    assert [int(at) for (at,) in run(url, f"select {seconds} from t")] == [1767225600]
+
+
+def test_rows_are_found_by_moments_as_they_are_stored(postgres: str) -> None:
+    run(postgres, "create table customers (at timestamp primary key, __position text)")
+    target = TableTarget(
+        "shop", f"{postgres}?options=-c%20timezone%3DAsia/Tokyo", "customers", ("at",), "__position", removes=True
+    )
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for position, is_deleted in (("1", False), ("2", True)):
+        changed = {"at": at, "__position": position, "__deleted": is_deleted}
+        list(storing(target)(iter([pa.RecordBatch.from_pylist([changed])])))
+        assert run(postgres, "select at from customers") == ([] if is_deleted else [(datetime(2026, 1, 1),)])
 
 
 def test_kinds_that_only_postgresql_has(postgres: str) -> None:
@@ -313,62 +383,3 @@ def test_rows_of_a_pipeline_go_into_a_table_that_was_there(postgres: str) -> Non
     changed = {"id": 1, "tags": {"a": 1}, "names": ["x"], "__position": "1", "__deleted": False}
     list(storing(target)(iter([pa.RecordBatch.from_pylist([changed])])))
     assert run(postgres, "select tags->>'a', names from customers") == [("1", ["x"])]
-
-
-def by_psycopg(url: str) -> StoredPositions:
-    psycopg: Any = import_module("psycopg")
-    connect = partial(psycopg.connect, make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
-    return StoredPositions("totals", connect, paramstyle=psycopg.paramstyle)
-
-
-def by_psycopg_async(url: str) -> AsyncStoredPositions:
-    psycopg: Any = import_module("psycopg")
-    where = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    return AsyncStoredPositions("totals", partial(psycopg.AsyncConnection.connect, where), paramstyle="format")
-
-
-def by_sqlalchemy(url: str) -> StoredPositions:
-    return StoredPositions("totals", create_engine(url).connect, paramstyle="format")
-
-
-def by_sqlalchemy_async(url: str) -> AsyncStoredPositions:
-    return AsyncStoredPositions("totals", create_async_engine(url).connect, paramstyle="format")
-
-
-def by_pymysql(url: str) -> StoredPositions:
-    pymysql: Any = import_module("pymysql")
-    at = make_url(url)
-    connect = partial(pymysql.connect, host=at.host, port=at.port or 0, user=at.username, database=at.database)
-    return StoredPositions("totals", connect, paramstyle=pymysql.paramstyle)
-
-
-WAYS: dict[str, tuple[Callable[[str], StoredPositions | AsyncStoredPositions], ...]] = {
-    "postgresql": (by_psycopg, by_psycopg_async, by_sqlalchemy, by_sqlalchemy_async),
-    "mysql": (by_pymysql, by_sqlalchemy),
-}
-
-
-async def test_positions_beside_their_results(url: str) -> None:
-    for way in WAYS[make_url(url).get_backend_name()]:
-        run(url, "drop table if exists penstock_positions")
-        first = way(url)
-        reader = await member(first, ZERO, ONE)
-        await store(first, await reader.poll(3))
-        await store(first, await reader.poll(2))
-        await store(first, await reader.poll(9), commits=False)
-        second = way(url)
-        assert (await member(second, ONE)).at == {ONE: 10}, way
-        await first.reload()
-        records = await reader.poll()
-        quick = await member(second, ZERO)
-        with pytest.raises(PositionsTakenError, match="belongs to another member of totals"):
-            await store(first, records)
-        await store(second, await quick.poll())
-
-
-async def test_members_that_begin_at_once_make_one_table(url: str) -> None:
-    """A database may refuse `CREATE TABLE IF NOT EXISTS` to one of two who say it at the same moment."""
-    (way, *_) = WAYS[make_url(url).get_backend_name()]
-    for _ in range(5):
-        run(url, "drop table if exists penstock_positions")
-        await asyncio.gather(*(member(way(url)) for _ in range(TOGETHER)))

@@ -14,7 +14,7 @@ from tests.simulation.once.simulate import simulate
 
 from penstock.client.values import TransactionName
 from penstock.pipeline.once import deciding, names
-from penstock.pipeline.once.deciding import Write, settling
+from penstock.pipeline.once.deciding import End, Write, settling
 from penstock.pipeline.once.decision import Decision, decode_decision
 
 SEEDS, MOST_SEEDS = 150, 300
@@ -101,7 +101,7 @@ IN_TEXT = {
         deciding, "    still_open: Sequence[TransactionName] = yield ListOpen()\n", "    still_open = ()\n"
     ),
     "a run that ends says nobody what it aborts": Bug(
-        deciding, "        yield Write(last.replace(aborted=(*last.aborted, *aborted)))\n", "        pass\n"
+        deciding, "        yield Write(last.replace(aborted=aborted))\n", "        pass\n"
     ),
     "what a run has aborted at its end is decided with": Bug(
         deciding, " if one not in left or one in settled]", " if one not in left]"
@@ -114,14 +114,15 @@ IN_TEXT = {
 }
 
 
-def test_what_earlier_runs_have_aborted_stays_written_down() -> None:
-    """Until a batch is decided: the order to abort it may be under way still."""
+def test_what_earlier_runs_have_aborted_is_over_before_it_is_not_written_down_any_more() -> None:
+    """The order to abort it may be under way still; and a run that fails each time must not write ever more down."""
     earlier, later, committed = (TransactionName(name, 1, 0, True) for name in ("earlier", "later", "committed"))
     last = Decision(7, (committed,), (earlier,))
     steps = settling()
-    answers: list[object] = [None, None, last, [later]]
-    *_, written = [steps.send(answer) for answer in answers]
-    assert written == Write(Decision(7, (committed,), (earlier, later)))
+    answers: list[object] = [None, None, last, [later], True]
+    *_, ended, written = [steps.send(answer) for answer in answers]
+    assert ended == End(earlier, commits=False)
+    assert written == Write(Decision(7, (committed,), (later,)))
     assert decode_decision(last.encode()) == last
 
 

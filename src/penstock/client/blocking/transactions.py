@@ -169,17 +169,20 @@ class TransactionCoordinators:
                 found += _described(connection, names[start : start + IDS_AT_ONCE])
         return found
 
-    def _holders(self, ids: Collection[str]) -> dict[str, Address]:
-        """By ids that nobody has, the broker that says so: their coordinator. KafkaError where there is none."""
-        request, held = DescribeTransactionsRequest(transactional_ids=list(ids)), dict[str, Address]()
+    def _holders(self, ids: Collection[str]) -> set[tuple[str, Address]]:
+        """Ids that nobody has, with each broker that says so: their coordinator, or who believes that it still is.
+
+        KafkaError where there is none.
+        """
+        request, held = DescribeTransactionsRequest(transactional_ids=list(ids)), set[tuple[str, Address]]()
         self._cluster.look_at_brokers()
         for broker in self._cluster.metadata.brokers.values() if ids else ():
             connection = self._cluster.connection(broker.address)
             response = connection.request(ApiKey.DESCRIBE_TRANSACTIONS, request, DescribeTransactionsResponse)
             for state in response.transaction_states:
                 if state.error_code in (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
-                    held[state.transactional_id] = broker.address
-        if len(held) < len(ids):
+                    held.add((state.transactional_id, broker.address))
+        if len({name for name, _ in held}) < len(ids):
             raise_for(ErrorCode.COORDINATOR_NOT_AVAILABLE, "some transactions have no coordinator for now")
         return held
 

@@ -91,10 +91,13 @@ class Rows:
             taken = yield self._of(f"UPDATE {self._table} SET owner = {{}} WHERE {WHERE}", owner, *self._key(partition))
             if taken.changed:
                 query = self._of(
-                    f"SELECT next_offset, topic_id FROM {self._table} WHERE {WHERE}", *self._key(partition)
+                    f"SELECT next_offset, topic_id, consumer, topic FROM {self._table} WHERE {WHERE}",
+                    *self._key(partition),
                 )
-                ((offset, topic_id),) = (yield query._replace(is_query=True)).rows
-                found[partition] = Place(int(offset), str(topic_id))
+                ((offset, *texts),) = (yield query._replace(is_query=True)).rows
+                topic_id, consumer, topic = map(_text, texts)
+                self._check(partition, consumer, topic)
+                found[partition] = Place(int(offset), topic_id)
         return found
 
     def begin(self, held: Mapping[TopicPartition, Held]) -> Steps[None]:
@@ -117,12 +120,26 @@ class Rows:
                 "rolled back: roll this transaction back and call reload()"
             )
 
+    def _check(self, partition: TopicPartition, consumer: str, topic: str) -> None:
+        """Databases may take texts for equal that differ, as MySQL does by default: then another's row is found."""
+        if (consumer, topic) != (self.consumer, partition.topic):
+            raise ConsumerMisuseError(
+                f"for {self.consumer!r} and topic {partition.topic!r} the database finds the row of {consumer!r} and "
+                f"{topic!r}: give the columns consumer and topic of {self._table} a collation that tells letters apart "
+                "(for MySQL utf8mb4_bin), or take names that differ in more than the case of letters"
+            )
+
     def _key(self, partition: TopicPartition) -> tuple[object, ...]:
         return self.consumer, *partition
 
     def _of(self, text: str, *values: object) -> Statement:
         places = (self._placeholder.format(number) for number in range(1, len(values) + 1))
         return Statement(text.format(*places), values)
+
+
+def _text(content: object) -> str:
+    """Some drivers give bytes for columns whose collation is binary."""
+    return content.decode() if isinstance(content, bytes | bytearray) else str(content)
 
 
 class _Positions(ABC):

@@ -64,11 +64,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
         told = [one for one in messages if isinstance(one, PreparedRecords)]
         decide(self._sink, batchId, told)
-        if told and self._query is not None:
-            settle(self._sink, self._query)
-            if not self._sink.name:  # no other write has this one's name
-                with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
-                    Decider(cluster, self._sink.decisions_topic, self._query).forget()
+        if told:
+            self._end_of_write()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
         """Spark calls it where tasks fail, and where `commit` does, which may have decided by then."""
@@ -77,6 +74,16 @@ class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         if prepared:
             with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
                 Decider(cluster, self._sink.decisions_topic, told[0].query).give_up(batchId, prepared)
+        self._end_of_write()
+
+    def _end_of_write(self) -> None:
+        """Of a batch write, whatever became of it: tasks that failed or were killed have told nothing."""
+        if self._query is None:
+            return
+        settle(self._sink, self._query)
+        if not self._sink.name:  # no other write has this one's name
+            with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
+                Decider(cluster, self._sink.decisions_topic, self._query).forget()
 
 
 def write_batch(frame: DataFrame, batch_id: int, sink: SinkOptions) -> int:

@@ -126,6 +126,8 @@ def settling() -> Generator[Step, Any, None]:
     still_open: Sequence[TransactionName] = yield ListOpen()
     aborted = tuple(one for one in still_open if one not in last.transactions)
     if aborted:
-        yield Write(last.replace(aborted=(*last.aborted, *aborted)))
+        for transaction in last.aborted:  # once they are over nobody can decide with them: that need not be written
+            yield End(transaction, commits=False)
+        yield Write(last.replace(aborted=aborted))
     for transaction in still_open:
         yield End(transaction, commits=transaction in last.transactions)

@@ -153,12 +153,15 @@ def parameter(number: int) -> str:
     return f"penstock_parameter_{number}"
 
 
-def _parameters(row: Row, names: Sequence[str]) -> Row:
-    return {parameter(number): row[name] for number, name in enumerate(names)}
+def _parameters(row: Row, names: Sequence[str], table: Table, dialect: str) -> Row:
+    """As they are stored: else no row would be found by them."""
+    stored = fitting({name: row[name] for name in names}, table, dialect)
+    return {parameter(number): stored[name] for number, name in enumerate(names)}
 
 
 def _end(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
-    keys = {tuple(row[name] for name in target.keys): _parameters(row, target.keys) for row in rows}
+    dialect = connection.dialect.name
+    keys = {tuple(row[name] for name in target.keys): _parameters(row, target.keys, table, dialect) for row in rows}
     if keys:
         connection.execute(ending(table, target), list(keys.values()))
 
@@ -171,7 +174,7 @@ def _store(connection: Connection, table: Table, target: TableTarget, rows: Sequ
         connection.execute(upsert(table, target, list(kept[0]), dialect), kept)
     if gone:
         names = (*target.keys, target.sequence)
-        connection.execute(removal(table, target), [_parameters(row, names) for row in gone])
+        connection.execute(removal(table, target), [_parameters(row, names, table, dialect) for row in gone])
 
 
 def _stored(row: Row, table: Table, target: TableTarget, dialect: str) -> Row:

@@ -9,20 +9,21 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.errors import PipelineError, message_in
-from penstock.pipeline.jvm import TextFiles, active_session, file_lister, is_here
+from penstock.pipeline.jvm import TextFiles, active_session, file_lister, is_here, tasks_of
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
 from penstock.pipeline.running.frames import Raw, check_reads, frames_of_sinks, named_sources, sink_writer, stream_of
 from penstock.pipeline.running.pinned_schemas import NEVER_MS, with_pinned_schemas
 from penstock.pipeline.running.progress import BatchProgress, ProgressFeed
 from penstock.pipeline.running.settings import misspelt_settings
-from penstock.pipeline.running.sink_query import SinkQuery
+from penstock.pipeline.running.sink_query import SETTLES_WITHIN_S, SinkQuery, settle
 from penstock.pipeline.running.stored import check_partitions, sources_have_names
 from penstock.pipeline.running.targets import check_target
 from penstock.pipeline.session import spark_session
@@ -119,9 +120,9 @@ def run_pipeline(
                     stop.wait(LOOK_EVERY_S)
                 begun = [query.query for query in queries if query.query is not None]
                 drain(begun)
-                for query in queries:
-                    query.settle()
-                feed.wait_for_ends([str(query.runId) for query in begun])
+                runs = [str(query.runId) for query in begun]
+                settle(queries, partial(tasks_of, session, runs), SETTLES_WITHIN_S if stop.is_set() else None)
+                feed.wait_for_ends(runs)
                 run.report()
                 if not stop.is_set():
                     run.raise_failure()

@@ -7,7 +7,10 @@ fails begin, after 1, 2, 4 … 60 s; a batch that succeeds sets the pause back
 failing
 """
 
+import logging
+import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -18,8 +21,13 @@ from penstock.pipeline.jvm import pool_of
 from penstock.pipeline.running.topic_sinks import settle_run
 from penstock.pipeline.spec.pipeline import SinkSpec
 
+logger = logging.getLogger(__name__)
+
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
+SETTLES_WITHIN_S: Final = 3.0
+"""Where a run is told to stop."""
+TASKS_END_WITHIN_S, LOOK_EVERY_S = 10.0, 0.1
 
 
 class SinkQuery:
@@ -75,3 +83,25 @@ class SinkQuery:
             self.begin()
         except Exception as error:
             self._failure = error
+
+
+def settle(queries: Sequence[SinkQuery], tasks: Callable[[], int], within_s: float | None) -> None:
+    """What these have left open is ended, when no task of them can begin anything more.
+
+    It goes on beside if that takes longer: who has to stop has little time, and a cluster that does not answer would
+    take it all. Then a driver is killed, and with it the pipelines that share it.
+    """
+
+    def settle_each() -> None:
+        deadline_s = time.monotonic() + TASKS_END_WITHIN_S
+        try:
+            while tasks() and time.monotonic() < deadline_s:
+                time.sleep(LOOK_EVERY_S)
+            for query in queries:
+                query.settle()
+        except Exception as error:  # Spark may be gone meanwhile
+            logger.warning("whether tasks have left transactions open is not known: %s", error)
+
+    settling = threading.Thread(target=settle_each, name="settling", daemon=True)
+    settling.start()
+    settling.join(within_s)

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import ConsumerInterceptor, RebalanceListener
-from penstock.client.consumer.stored_positions import AsyncStoredPositions, StoredPositions
+from penstock.client.consumer.stored_positions import AsyncStoredPositions, Rows, StoredPositions
 from penstock.client.errors import ConsumerMisuseError, PositionsTakenError, TopicReplacedError
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
@@ -196,6 +196,18 @@ async def test_two_who_count_have_rows_of_their_own(tmp_path: Path) -> None:
     reader = await member(first, ZERO)
     await member(other, ZERO)
     await store(first, await reader.poll())
+
+
+async def test_a_row_that_a_database_takes_for_ours_is_not_taken(tmp_path: Path) -> None:
+    """Databases may compare texts as people do, and two names are one then."""
+    with sqlite3.connect(tmp_path / "totals.db") as database:
+        (create,) = list(Rows("totals", "penstock_positions", "qmark").create())
+        database.execute(create.text.replace("VARCHAR(255)", "VARCHAR(255) COLLATE NOCASE"))
+    await member(positions_of("sqlite3", tmp_path), ZERO)
+    other = positions_of("sqlite3", tmp_path)
+    other._rows.consumer = "Totals"
+    with pytest.raises(ConsumerMisuseError, match="for 'Totals' and topic 't' the database finds the row of 'totals'"):
+        await member(other, ZERO)
 
 
 async def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ rule of its table or is of another type, goes the way of `errors.tolerance`, and
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Connection,
+    Dialect,
     Double,
     LargeBinary,
     MetaData,
@@ -55,6 +57,18 @@ Wanted = tuple[SinkRecord, Key, Row | None]
 """A record and what becomes of the row of its key; None deletes it."""
 Rows = dict[str, list[Wanted]]
 LONGEST_KEY: Final = 255
+MYSQL: Final = ("mysql", "mariadb")
+AS_SAID: Final = (
+    "SET time_zone = '+00:00', "
+    "sql_mode = concat_ws(',', nullif(@@sql_mode, ''), 'NO_AUTO_VALUE_ON_ZERO', 'STRICT_ALL_TABLES')"
+)
+"""Else MySQL takes moments for columns of TIMESTAMP in the session's zone, makes another number of a key that is 0, and
+where its server is not strict it cuts off what is too long.
+"""
+BEGINNINGS: Final = {"sqlite": "BEGIN IMMEDIATE"} | dict.fromkeys(MYSQL, AS_SAID)
+"""What comes first in a transaction. Without it a savepoint of SQLite's driver is a transaction of its own."""
+LONG_TEXT: Final = Text().with_variant(mysql.LONGTEXT(), *MYSQL)
+LONG_BYTES: Final = LargeBinary().with_variant(mysql.LONGBLOB(), *MYSQL)
 
 
 class SqlSinkTask(SinkTask):
@@ -89,9 +103,16 @@ class SqlSinkTask(SinkTask):
         self._engine.dispose()
 
     def _write_all(self, rows: Rows, write: Callable[[Connection, str, list[Wanted]], None]) -> None:
-        """In one transaction, to which tables that it makes belong; RetriableError, and what the database refuses."""
+        """In one transaction; RetriableError, and what the database refuses.
+
+        Tables that it makes belong to it, or (of MySQL) end it: so they come before all rows.
+        """
         try:
             with self._engine.begin() as connection:
+                if connection.dialect.name in BEGINNINGS:
+                    connection.exec_driver_sql(BEGINNINGS[connection.dialect.name])
+                for name, mine in rows.items():
+                    self._table(connection, name, _example(mine))
                 for name, mine in rows.items():
                     write(connection, name, mine)
         except Exception as error:
@@ -104,7 +125,6 @@ class SqlSinkTask(SinkTask):
         """Leaves out what the database refuses, and is told so of each row, not at the end of the transaction."""
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
-        self._table(connection, name, _example(mine))
         for one in mine:
             try:
                 with connection.begin_nested():
@@ -132,22 +152,20 @@ class SqlSinkTask(SinkTask):
 
     def _write(self, connection: Connection, name: str, mine: list[Wanted]) -> None:
         table = self._table(connection, name, _example(mine))
-        last: dict[Key, Row | None] = {}
-        inserted: list[Row] = []
+        fits: list[tuple[Key, Row | None]] = []
         for record, key, row in mine:
             try:
-                fits = None if row is None else fitting(row, table, connection.dialect.name)
+                fits.append((key, None if row is None else fitting(row, table, connection.dialect.name)))
             except ValueError as error:
                 self._context.report(record, error)
+        inserts = self._settings["insert.mode"] == "insert"
+        for is_inserted, part in groupby(fits, lambda one: inserts and one[1] is not None):
+            if is_inserted:
+                for columns, rows in _by_columns([row for _, row in part if row is not None]).items():
+                    connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
                 continue
-            if self._settings["insert.mode"] == "insert" and fits is not None:
-                inserted.append(fits)
-            else:
-                last[key] = fits
-        for columns, rows in _by_columns(inserted).items():
-            connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
-        for key, wanted in last.items():
-            self._change(connection, table, key, wanted)
+            for key, wanted in dict(part).items():
+                self._change(connection, table, key, wanted)
 
     def _change(self, connection: Connection, table: Table, key: Key, row: Row | None) -> None:
         fields = self._settings["pk.fields"]
@@ -185,7 +203,12 @@ class SqlSinkTask(SinkTask):
     def _create(self, connection: Connection, name: str, example: Row) -> None:
         """Another task may do the same at this moment."""
         fields = self._settings["pk.fields"]
-        columns = [Column(one, _kind(of, one in fields), primary_key=one in fields) for one, of in example.items()]
+        columns = [
+            Column(
+                one, _kind(of, _key_text(connection.dialect) if one in fields else LONG_TEXT), primary_key=one in fields
+            )
+            for one, of in example.items()
+        ]
         try:
             with connection.begin_nested():
                 Table(name, MetaData(), *columns).create(connection)
@@ -227,7 +250,15 @@ def _by_columns(rows: list[Row]) -> dict[tuple[str, ...], list[tuple[Any, ...]]]
     return found
 
 
-def _kind(content: Any, is_key: bool) -> TypeEngine[Any]:
+def _key_text(dialect: Dialect) -> TypeEngine[Any]:
+    """Where keys are equal as records' keys are: MySQL's own order of texts takes `A`, `a` and `a ` for one."""
+    if dialect.name not in MYSQL:
+        return String(LONGEST_KEY)
+    collation = "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
+    return mysql.VARCHAR(LONGEST_KEY, charset="utf8mb4", collation=collation)
+
+
+def _kind(content: Any, text: TypeEngine[Any]) -> TypeEngine[Any]:
     match content:
         case bool():
             return Boolean()
@@ -236,6 +267,6 @@ def _kind(content: Any, is_key: bool) -> TypeEngine[Any]:
         case float():
             return Double()
         case bytes():
-            return LargeBinary()
+            return LONG_BYTES
         case _:
-            return String(LONGEST_KEY) if is_key else Text()
+            return text

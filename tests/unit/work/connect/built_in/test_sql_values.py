@@ -1,6 +1,7 @@
 """Values for columns, and refusals that may pass; what servers say to it is in `tests/wire/test_sql_servers.py`."""
 
 from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ TABLE = Table(
     Column("moment", DateTime(timezone=True)),
     Column("day", Date()),
     Column("clock", Time()),
+    Column("clock with zone", Time(timezone=True)),
 )
 IN_ROME = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 
@@ -28,6 +30,9 @@ IN_ROME = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     ("column", "content", "fits"),
     [
         ("number", 2.0, 2.0),
+        ("number", Decimal("2.0"), Decimal("2.0")),
+        ("number", "7", "7"),
+        ("number", "seven", "seven"),
         ("text", {"a": [1]}, '{"a": [1]}'),
         ("json", {"a": [date(2026, 1, 1)]}, {"a": ["2026-01-01"]}),
         ("json", "text", "text"),
@@ -40,7 +45,12 @@ IN_ROME = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
         ("moment", "2026-01-01T00:00:00+00:00", datetime(2026, 1, 1, tzinfo=UTC)),
         ("moment", IN_ROME, IN_ROME),
         ("day", "2026-01-31", date(2026, 1, 31)),
+        ("day", "2026-01-31T00:00:00", date(2026, 1, 31)),
+        ("day", datetime(2026, 1, 31), date(2026, 1, 31)),
+        ("day", "yesterday", "yesterday"),
         ("clock", "10:11:12", time(10, 11, 12)),
+        ("clock", "noon", "noon"),
+        ("clock with zone", "10:11:12+00:00", time(10, 11, 12, tzinfo=UTC)),
         ("text", None, None),
     ],
 )
@@ -49,10 +59,16 @@ def test_values_are_as_their_column_takes_them(column: str, content: Any, fits: 
 
 
 def test_what_a_column_would_change_is_refused() -> None:
-    for number in (1.5, float("nan")):
+    for number in (1.5, float("nan"), Decimal("1.5"), "1.5"):
         with pytest.raises(ValueError, match=f"column number holds whole numbers, and {number} is none"):
             fitting({"number": number}, TABLE, "postgresql")
     assert fitting({"number": 1.5}, TABLE, "sqlite") == {"number": 1.5}
+    for day in ("2026-01-01T10:00:00", datetime(2026, 1, 1, 10), "2026-01-01T00:00:00+02:00"):
+        with pytest.raises(ValueError, match=r"column day holds days, and .* is a moment"):
+            fitting({"day": day}, TABLE, "postgresql")
+    for clock in ("10:00:00+02:00", time(10, tzinfo=UTC), "2026-01-01T10:00:00"):
+        with pytest.raises(ValueError, match=r"column clock holds times of a day without a zone, and .* says more"):
+            fitting({"clock": clock}, TABLE, "postgresql")
     with pytest.raises(ValueError, match="table t has no column a, b"):
         fitting({"a": 1, "text": "x", "b": 2}, TABLE, "sqlite")
 
@@ -77,6 +93,8 @@ class SaysError(Exception):
         (OperationalError, SaysError(4025, "23000"), False),
         (OperationalError, SaysError(1364, "HY000"), False),
         (OperationalError, SaysError(1054, "42S22"), False),
+        (OperationalError, SaysError(1644), False),
+        (OperationalError, SaysError(state="54000"), False),
         (InternalError, SaysError(state="25006"), True),
         (DataError, SaysError(state="22003"), False),
     ],
