@@ -77,11 +77,12 @@ def has_ended(session: SparkSession) -> bool:
 
 def tasks_of(session: SparkSession, runs: Collection[str]) -> int:
     """How many tasks of these runs of queries are under way, also where they were cancelled: a task that has a Python
-    goes on for some seconds. 0 where nobody knows, as there is no JVM.
+    goes on for some seconds. 0 where nobody knows, as in Spark Connect.
     """
-    if _jvm_of(session) is None:
+    context = getattr(session, "sparkContext", None)
+    if context is None:
         return 0
-    known = session.sparkContext.statusTracker()
+    known = context.statusTracker()
     jobs = [job for run in runs for job in sorted(known.getJobIdsForGroup(run))[-JOBS_LOOKED_AT:]]
     stages = {stage for job in map(known.getJobInfo, jobs) if job is not None for stage in job.stageIds}
     return sum(stage.numActiveTasks for stage in map(known.getStageInfo, stages) if stage is not None)
