@@ -50,7 +50,7 @@ STRIMZI = {
         "kafka_server_kafkaserver_linux_disk_write_bytes": _NONE,
         "kafka_server_kafkaserver_linux_disk_read_bytes": _NONE,
         "kafka_server_socket_server_metrics_connection_count": {"listener"},
-        "kafka_log_log_size": _TOPIC,
+        "kafka_log_log_size": _PARTITION,
     },
     "strimzi-kraft": {
         "process_open_fds": _NONE,
@@ -77,15 +77,21 @@ STRIMZI = {
         "kafka_cluster_partition_atminisr": _TOPIC,
         "kafka_cluster_partition_underminisr": _TOPIC,
         "kafka_topic_partition_leader_is_preferred": _TOPIC,
-        "kafka_topic_partition_current_offset": _TOPIC,
-        "kafka_topic_partition_oldest_offset": _TOPIC,
+        "kafka_topic_partition_current_offset": _PARTITION,
+        "kafka_topic_partition_oldest_offset": _PARTITION,
         "kafka_consumergroup_current_offset": _PARTITION | {"consumergroup"},
         "kafka_consumergroup_lag": _PARTITION | {"consumergroup"},
     },
 }
 """What the expressions of Strimzi's dashboards ask for: names, with labels that they select or sum by. Those of the
-cluster and the pod come from the scrape; the JVM's and the containers' are left out.
+cluster and the pod come from the scrape; the JVM's and the containers' are left out. `tests.metrics_beside_kafka` holds
+this against the dashboards and against Kafka.
 """
+WITH_PARTITIONS = {
+    "strimzi-kafka": ["kafka_log_log_size"],
+    "strimzi-kafka-exporter": ["kafka_topic_partition_current_offset", "kafka_topic_partition_oldest_offset"],
+}
+"""Those that have a partition at `penstock.metrics.level=partitions` alone."""
 
 
 def create(bootstrap: str, topic: str, partitions: int) -> None:
@@ -127,6 +133,7 @@ async def test_figures_agree_with_what_clients_did(tmp_path: Path) -> None:
         await asyncio.to_thread(create, it.bootstrap, "orders", 3)
         await asyncio.to_thread(produce, it.bootstrap, "orders", RECORDS)
         await asyncio.to_thread(consume, it.bootstrap, "orders", 3, RECORDS)
+        await asyncio.to_thread(create, it.bootstrap, "idle", 1)
         logs = [it.node.broker.partition("orders", index).log for index in range(3)]
         size = sum(log.size_bytes for log in logs)
         topic = "kafka_server_brokertopicmetrics"
@@ -135,6 +142,7 @@ async def test_figures_agree_with_what_clients_did(tmp_path: Path) -> None:
         assert of(figures, f"{topic}_bytesin_total", topic="orders") == size
         assert of(figures, f"{topic}_bytesout_total", topic="orders") == size
         assert of(figures, "kafka_log_log_size", topic="orders") == size
+        assert of(figures, "kafka_log_log_size", topic="idle") == 0
         assert of(figures, "kafka_topic_partition_current_offset", topic="orders") == RECORDS
         lag = {"consumergroup": "readers", "topic": "orders"}
         assert of(figures, "kafka_consumergroup_lag", **lag, partition="0") == LEFT
@@ -142,12 +150,12 @@ async def test_figures_agree_with_what_clients_did(tmp_path: Path) -> None:
         assert of(figures, "kafka_coordinator_group_groupmetadatamanager_numoffsets") == 3
         assert of(figures, "kafka_server_group_coordinator_metrics_offset_count") == 3
         assert of(figures, "penstock_request_seconds_count", request="Produce") >= 3
-        assert of(figures, "kafka_server_replicamanager_leadercount") == 3 + 50
+        assert of(figures, "kafka_server_replicamanager_leadercount") == 3 + 1 + 50
         assert of(figures, "kafka_cluster_partition_replicascount", topic="orders") == 3
         assert of(figures, "kafka_cluster_partition_underminisr", topic="orders", partition="") == 0
         sent = of(figures, "kafka_network_requestmetrics_requestbytes_sum", request="Produce")
         assert size < sent < size + 200 * of(figures, "penstock_request_seconds_count", request="Produce")
-        assert without_value(figures) == {}
+        assert without_value(figures) == WITH_PARTITIONS
 
 
 def without_value(figures: Figures) -> dict[str, list[str]]:
@@ -192,6 +200,9 @@ async def test_each_partition_is_told_where_that_is_asked_for(tmp_path: Path) ->
         assert of(figures, "kafka_topic_partitions", topic="other") == 1
         unwell = {key: value for key, value in figures.items() if key[0] == "kafka_cluster_partition_underreplicated"}
         assert set(unwell.values()) == {0}
+        await asyncio.to_thread(consume, it.bootstrap, "orders", 2, 100)
+        figures = await it.until("kafka_consumergroup_lag_sum", LEFT, consumergroup="readers", topic="orders")
+        assert without_value(figures) == {}
 
 
 async def test_fifty_scrapes_at_once_and_one_after_the_other_are_answered_while_clients_are_served(

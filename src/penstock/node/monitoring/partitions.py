@@ -79,15 +79,23 @@ class PartitionSurvey:
             self._count_untouched(topic_id, count)
             if pace.is_due():
                 yield None
+            for log in self._broker.partitions.untouched_of(topic_id) if self._tells_each else ():
+                self._ends[log.topic, log.partition] = 0, 0
+                self.sizes[log.topic, log.partition] = 0
+                if pace.is_due():
+                    yield None
 
     def _count_untouched(self, topic_id: UUID, count: int) -> None:
         """Of one replica each, and without a record."""
         self.led += count
+        self.at_min += count
         self._untouched += count
         known = self._broker.image.topics_by_id.get(topic_id)
         if known is not None:
             place = (known.name if self._names(known.name) else OTHER,)
             self._add(place, (count, 0, 0, count, count, count, 0))
+            if not self._tells_each:
+                self.sizes.setdefault(place, 0)
 
     def _add(self, place: Labels, numbers: Sequence[int]) -> None:
         sums = self.sums.get(place)
@@ -96,9 +104,9 @@ class PartitionSurvey:
     def _look_at(self, partition: Partition) -> None:
         leader, log, where = partition.leader, partition.log, (partition.topic, partition.index)
         topic = (partition.topic if self._names(partition.topic) else OTHER,)
-        if log.is_loaded:
+        if log.is_loaded or log.is_untouched:
             place: Labels = where if self._tells_each else topic
-            self.sizes[place] = self.sizes.get(place, 0) + log.size_bytes
+            self.sizes[place] = self.sizes.get(place, 0) + (log.size_bytes if log.is_loaded else 0)
         if leader is None:
             return
         self.led += 1
@@ -173,7 +181,11 @@ class PartitionSurvey:
         labels = OF_A_PARTITION if self._tells_each else ("topic",)
         registry.add(
             Gauge(
-                Group.LOG, "Size", "Bytes of logs that were read in", lambda: iter(self.sizes.items()), labels=labels
+                Group.LOG,
+                "Size",
+                "Bytes of logs that were read in, or are empty",
+                lambda: iter(self.sizes.items()),
+                labels=labels,
             ),
             *(self._of_led(which, name, f"Of what is led here: {what}") for which, (name, what) in enumerate(OF_LED)),
         )

@@ -16,7 +16,7 @@ class Followed:
     """A partition of which another node is the leader; all looks at it are counted."""
 
     looks: ClassVar[int] = 0
-    log = SimpleNamespace(is_loaded=False)
+    log = SimpleNamespace(is_loaded=False, is_untouched=False)
     topic, topic_id = "orders", 7
 
     def __init__(self, index: int) -> None:
@@ -68,11 +68,26 @@ class Led:
         )
 
 
-def page_of(partitions: list[Led], *, tells_each: bool) -> bytes:
+class Partitions(list[Led]):
+    """And those of the topic `idle`, of one replica each, which nobody has asked for yet."""
+
+    idle = 0
+
+    def untouched_counts(self) -> list[tuple[int, int]]:
+        return [(8, self.idle)] if self.idle else []
+
+    def untouched_of(self, topic_id: int) -> list[Any]:
+        assert topic_id == 8
+        return [SimpleNamespace(topic="idle", partition=index) for index in range(self.idle)]
+
+
+def page_of(partitions: list[Led], *, tells_each: bool, idle: int = 0) -> bytes:
+    held = Partitions(partitions)
+    held.idle = idle
     broker = SimpleNamespace(
-        partitions=type("Partitions", (list,), {"untouched_counts": lambda _: []})(partitions),
+        partitions=held,
         replicas=SimpleNamespace(offline=()),
-        image=SimpleNamespace(topics_by_id={}, brokers={}),
+        image=SimpleNamespace(topics_by_id={8: SimpleNamespace(name="idle")} if idle else {}, brokers={}),
         node_id=1,
         now_ms=lambda: NOW_MS,
     )
@@ -124,3 +139,15 @@ def test_all_that_are_not_well_are_told_where_each_is() -> None:
         well = [line for line in told if line.endswith(b" 0")]
         assert all(b'partition=""' in line and str(line).split('",partition="')[0] not in of_topics for line in well)
         assert well[-1].startswith(b'kafka_cluster_partition_underminisr{topic="a-topic-with-a-name-999999",')
+
+
+def test_those_that_nobody_has_asked_for_have_the_figures_of_all_others() -> None:
+    ends = ("kafka_topic_partition_current_offset", "kafka_topic_partition_oldest_offset", "kafka_log_log_size")
+    for tells_each, labels in (
+        (False, ['topic="idle"']),
+        (True, ['topic="idle",partition="0"', 'topic="idle",partition="1"']),
+    ):
+        told = page_of([], tells_each=tells_each, idle=2).decode().splitlines()
+        assert {f"{name}{{{of_it}}} 0" for name in ends for of_it in labels} <= set(told)
+        assert 'kafka_topic_partition_replicas{topic="idle"} 2' in told
+        assert "kafka_server_replicamanager_atminisrpartitioncount 2" in told
