@@ -37,6 +37,9 @@ AT_ONCE: Final = 500
 WAIT_S: Final = 600
 SCRAPES: Final = 5
 BESIDE_S: Final = 20
+BEGINS_S: Final = 20
+"""A page's first looks at a cluster are over then."""
+LOOKED_S: Final = 60
 MB: Final = 1_000_000
 SAID_S: Final = 5.0
 """How often it says how far it is."""
@@ -138,7 +141,7 @@ def in_seconds(do: Callable[[], object]) -> float:
 def cpu_shares(*processes: psutil.Process) -> list[float]:
     """Of a core, while some seconds go by."""
     before, began = [sum(one.cpu_times()[:2]) for one in processes], time.perf_counter()
-    time.sleep(BESIDE_S)
+    time.sleep(LOOKED_S)
     took_s = time.perf_counter() - began
     return [(sum(one.cpu_times()[:2]) - was) / took_s for one, was in zip(processes, before, strict=True)]
 
@@ -169,6 +172,7 @@ def of_console(bootstrap: str, topics: int, broker: psutil.Process) -> None:
             say(f"elements in the list of {name}", page.locator("main table *").count(), "", 500)
         for name in ("", "topics", "groups"):
             page.goto(f"{url}/#/{name}")
+            time.sleep(BEGINS_S)
             broker_share, own_share = cpu_shares(broker, process)
             say(f"what an open page of {name or 'all'} costs the broker", 100 * broker_share, "% of a core", 1)
             say("and the console itself", 100 * own_share, "% of a core", 3)

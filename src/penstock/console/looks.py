@@ -1,7 +1,8 @@
 """What was asked of a cluster a moment ago is not asked again: whatever pages there are, brokers pay little.
 
-A look is good for `fresh_s`, and for fifty times as long as it took: so one kind of look has a broker busy for 2 % of
-the time at most, however large the cluster is. Who asks while a look is under way gets its result.
+A look is good for `fresh_s`, and for fifty times as long as it took. Where it takes a while, that is doubled, and times
+the number of such looks that somebody asks for: so all of them together are under way for 1 % of the time, however
+large the cluster is. Who asks while a look is under way gets its result.
 """
 
 import asyncio
@@ -16,8 +17,12 @@ FRESH_S: Final = 1.0
 """With the pause between two looks at what pages show (`serving/live.py`), a change is told within two seconds."""
 REST_FOR: Final = 50
 """For so many times its own duration a look is not repeated,"""
-LONGEST_REST_S: Final = 120.0
+LONGEST_REST_S: Final = 300.0
 """but never for longer."""
+A_WHILE_S: Final = 0.1
+"""Looks that take so long share in their time."""
+UNASKED_S: Final = 60.0
+"""What has been old for so long nobody asks for."""
 PATIENCE_S: Final = 0.15
 """So long a new look is waited for before the old one has to do."""
 LONG_S: Final = 1.0
@@ -134,11 +139,18 @@ class Looks:
         now_s = self._now_s()
         self._found.pop(key, None)
         took_s = now_s - began_s
-        rest_s = max(fresh_s, min(took_s * REST_FOR, LONGEST_REST_S)) if changes == self._changes else -inf
+        rest_s = max(fresh_s, self._rest_s(took_s)) if changes == self._changes else -inf
         self._found[key] = now_s + rest_s, found, took_s
         while len(self._found) > MAX_LOOKS:
             del self._found[next(iter(self._found))]
         return found
+
+    def _rest_s(self, took_s: float) -> float:
+        if took_s < A_WHILE_S:
+            return took_s * REST_FOR
+        asked_since_s = self._now_s() - UNASKED_S
+        others = sum(took >= A_WHILE_S and until >= asked_since_s for until, _, took in self._found.values())
+        return min(took_s * REST_FOR * 2 * (1 + others), LONGEST_REST_S)
 
 
 async def _ends_soon(task: asyncio.Task[Any]) -> bool:

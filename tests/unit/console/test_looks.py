@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.console.looks import FRESH_S, LONG_S, LONGEST_REST_S, MAX_LOOKS, REST_FOR, Looks
+from penstock.console.looks import FRESH_S, LONG_S, LONGEST_REST_S, MAX_LOOKS, REST_FOR, UNASKED_S, Looks
 
 
 class Clock:
@@ -35,8 +35,10 @@ async def test_who_asks_while_a_look_is_under_way_gets_its_result() -> None:
     assert await asyncio.gather(*(looks.at("topics", cluster.look) for _ in range(100))) == [1] * 100
 
 
-@pytest.mark.parametrize(("takes_s", "rests_s"), [(0.0, FRESH_S), (1.0, REST_FOR), (60.0, LONGEST_REST_S)])
-async def test_a_look_rests_fifty_times_as_long_as_it_took(takes_s: float, rests_s: float) -> None:
+@pytest.mark.parametrize(
+    ("takes_s", "rests_s"), [(0.0, FRESH_S), (0.09, 0.09 * REST_FOR), (1.0, 2 * REST_FOR), (60.0, LONGEST_REST_S)]
+)
+async def test_a_look_rests_many_times_as_long_as_it_took(takes_s: float, rests_s: float) -> None:
     clock = Clock()
     looks, cluster = Looks(clock), Cluster(clock, takes_s)
     await looks.at("topics", cluster.look)
@@ -44,6 +46,21 @@ async def test_a_look_rests_fifty_times_as_long_as_it_took(takes_s: float, rests
     assert await looks.at("topics", cluster.look) == 1
     clock.now_s += 0.02
     assert await looks.at("topics", cluster.look) == 2
+
+
+async def test_looks_that_take_a_while_share_in_their_time() -> None:
+    clock = Clock()
+    looks = Looks(clock)
+    topics, groups, lag = (Cluster(clock, takes_s) for takes_s in (0.2, 0.05, 0.5))
+    for key, cluster in (("topics", topics), ("groups", groups), ("lag", lag)):
+        await looks.at(key, cluster.look)
+    rest_s = 0.5 * REST_FOR * 2 * 2
+    clock.now_s += rest_s - 0.1
+    assert await looks.at("lag", lag.look) == 1
+    clock.now_s += UNASKED_S
+    assert await looks.at("lag", lag.look) == 2
+    clock.now_s += 0.5 * REST_FOR * 2 + 0.1
+    assert await looks.at("lag", lag.look) == 3, "nobody asks for topics"
 
 
 async def test_a_failure_is_not_kept() -> None:
