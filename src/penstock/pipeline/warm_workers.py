@@ -17,7 +17,14 @@ from penstock.pipeline import ask_planners
 
 PLANS: Final = "pyspark.sql.worker.plan_data_source_read"
 READER: Final = "penstock.pipeline.datasource.limited_reader"
-BEFORE_THE_FORK: Final = ("pyspark.worker", "penstock.client.blocking", "penstock.pipeline.options.source")
+BEFORE_THE_FORK: Final = (
+    "pyspark.worker",
+    "pyspark.sql.datasource",
+    "penstock.client.blocking.produce",
+    "penstock.client.blocking.transactions",
+    "penstock.pipeline.options.sink",
+    "penstock.pipeline.options.source",
+)
 
 
 def import_all() -> None:

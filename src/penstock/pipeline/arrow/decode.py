@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.pipeline.arrow import decode_kernels as kernels
+from penstock.pipeline.arrow import plain_arrays
 from penstock.pipeline.arrow.compiled import Bytes, Integers, Offsets, read_only_bytes
 from penstock.pipeline.arrow.read_columns import DecodedRecords, header_lists, record_batch
 from penstock.pipeline.arrow.record_spans import AbortedFilter, Chunk, LocatedBatch, chunks
@@ -50,11 +51,11 @@ def decode_chunk(chunk: Chunk, first_offset: int, end_offset: int, include_heade
     return DecodedRecords(
         key=_binary(data, places[0, :count], key_offsets),
         value=_binary(data, places[1, :count], value_offsets),
-        offset=pa.array(numbers[0, :count]),
+        offset=plain_arrays.numbers(numbers[0, :count]),
         timestamp=pa.Array.from_buffers(
             pa.timestamp("us", tz="UTC"), count, [None, pa.py_buffer(numbers[1, :count])], 0
         ),
-        timestamp_type=pa.array(numbers[2, :count].astype(np.int32)),
+        timestamp_type=plain_arrays.numbers(numbers[2, :count].astype(np.int32)),
         headers=_headers(data, places[2, :count], places[3, :count]) if include_headers else None,
     )
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.pipeline.arrow import encode_kernels as kernels
+from penstock.pipeline.arrow import plain_arrays
 from penstock.pipeline.arrow.compiled import Integers, Offsets, read_only_bytes
 from penstock.pipeline.arrow.write_columns import EncodedRecords, WriteColumns
 
@@ -33,8 +34,7 @@ def encode_records(columns: WriteColumns, rows: Integers, max_bytes: int) -> Ite
 
 def _column(array: pa.Array) -> kernels.Column:
     _, offsets, data = array.buffers()
-    present = np.ones(len(array), np.bool_) if array.null_count == 0 else np.asarray(array.is_valid())
-    return read_only_bytes(data or b""), _offsets(offsets, len(array), array.offset), present
+    return read_only_bytes(data or b""), _offsets(offsets, len(array), array.offset), plain_arrays.present(array)
 
 
 def _offsets(buffer: pa.Buffer | None, count: int, begin: int = 0) -> Offsets:

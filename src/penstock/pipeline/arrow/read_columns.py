@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.pipeline.arrow import plain_arrays
 from penstock.protocol.value import Value
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -56,8 +57,8 @@ def record_batch(records: DecodedRecords, topic: str, partition: int) -> pa.Reco
     columns = [
         records.key,
         records.value,
-        _repeated_text(topic, count),
-        pa.array(np.full(count, partition, np.int32)),
+        plain_arrays.repeated_text(topic, count),
+        plain_arrays.numbers(np.full(count, partition, np.int32)),
         records.offset,
         records.timestamp,
         records.timestamp_type,
@@ -65,12 +66,3 @@ def record_batch(records: DecodedRecords, topic: str, partition: int) -> pa.Reco
     if records.headers is None:
         return pa.RecordBatch.from_arrays(columns, schema=READ_SCHEMA)
     return pa.RecordBatch.from_arrays([*columns, records.headers], schema=READ_SCHEMA_WITH_HEADERS)
-
-
-def _repeated_text(text: str, count: int) -> pa.Array:
-    """One text in every row, from buffers: Arrow's own way for it would import pandas."""
-    data = text.encode()
-    offsets = (
-        np.arange(0, (count + 1) * len(data), len(data), dtype=np.int32) if data else np.zeros(count + 1, np.int32)
-    )
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data * count)], 0)

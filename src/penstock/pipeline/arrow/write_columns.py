@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.pipeline.arrow import plain_arrays
 from penstock.pipeline.arrow.record_spans import Integers
 from penstock.pipeline.errors import PipelineError
 from penstock.protocol.value import Value
@@ -59,9 +60,9 @@ def partition_numbers(batch: pa.RecordBatch) -> Integers:
     """-1 where the column `partition` is null or missing: the writer chooses."""
     if "partition" not in batch.schema.names:
         return np.full(batch.num_rows, -1, np.int64)
-    numbers = batch.column("partition").cast(pa.int64())
-    _check_none_negative("partition", numbers)
-    return np.array(pc.fill_null(numbers, -1), np.int64)
+    column = batch.column("partition")
+    _check_none_negative("partition", column)
+    return np.array(plain_arrays.filled(column, -1))
 
 
 def _timestamps(column: pa.Array | None, count: int, now_ms: int) -> Integers:
@@ -69,7 +70,7 @@ def _timestamps(column: pa.Array | None, count: int, now_ms: int) -> Integers:
         return np.full(count, now_ms, np.int64)
     micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
     _check_none_negative("timestamp", micros)
-    return np.array(pc.fill_null(pc.divide(micros, 1000), now_ms), np.int64)
+    return plain_arrays.filled(micros, now_ms * 1000) // 1000
 
 
 def _check_none_negative(name: str, numbers: pa.Array) -> None:
@@ -80,13 +81,12 @@ def _check_none_negative(name: str, numbers: pa.Array) -> None:
 
 def _headers(column: pa.Array | None, count: int) -> tuple[pa.Array, pa.Array, pa.Array]:
     if column is None:
-        empty = pa.array([], pa.binary())
-        return pa.array(np.zeros(count + 1, np.int32)), empty, empty
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int32)
+        empty = pa.nulls(0, pa.binary())
+        return plain_arrays.numbers(np.zeros(count + 1, np.int32)), empty, empty
     offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    np.cumsum(plain_arrays.filled(pc.list_value_length(column), 0), out=offsets[1:])
     structs = column.flatten()  # leaves out what lies behind null lists
     keys, values = structs.flatten()
     if keys.null_count:
         raise PipelineError("Column headers has a header without a key in some row.")
-    return pa.array(offsets), as_binary(keys), as_binary(values)
+    return plain_arrays.numbers(offsets), as_binary(keys), as_binary(values)

@@ -6,6 +6,7 @@ pipeline's sink, or a function for `foreachBatch`.
 
 import logging
 import os
+import pickle
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -19,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.values import TransactionName
+from penstock.pipeline.arrow.plain_arrays import contents
 from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.writer import RowWriter, in_chunks
@@ -35,7 +37,7 @@ ONLY_BATCH: Final = 0
 """The number of a batch write."""
 MOST_QUERIES: Final = 100
 """Whose names a worker process remembers; then it begins anew, with ids that nobody had."""
-MESSAGE: Final = "query STRING, count LONG, transactional_id STRING, producer_id LONG, epoch INT, is_kept BOOLEAN"
+MESSAGE: Final = "message"
 
 _names: dict[tuple[int, str], TaskNames] = {}
 
@@ -91,37 +93,19 @@ def write_batch(frame: DataFrame, batch_id: int, sink: SinkOptions) -> int:
 
     A function that writes to one topic twice gives each write a name of its own in the options.
     """
-    rows = frame.mapInArrow(preparing(sink, batch_id), MESSAGE).collect()
-    messages = [
-        PreparedRecords(
-            row.query,
-            row["count"],
-            TransactionName(row.transactional_id, row.producer_id, row.epoch, row.is_kept) if row["count"] else None,
-        )
-        for row in rows
-    ]
+    rows = frame.mapInArrow(preparing(sink, batch_id), f"{MESSAGE} BINARY").collect()
+    messages: list[PreparedRecords] = [pickle.loads(row[MESSAGE]) for row in rows]
     decide(sink, batch_id, messages)
     return sum(message.count for message in messages)
 
 
 def preparing(sink: SinkOptions, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow`, which says in a row what the task has left."""
+    """A function for `mapInArrow`: a row with the message of the task, pickled as Spark pickles a writer's."""
 
     def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         query, _ = of_this_task(sink)
-        told = prepare_rows(sink, batches, query, batch)
-        left = told.transaction or TransactionName("", 0, 0)
-        row = {
-            "query": query,
-            "count": told.count,
-            "transactional_id": left.transactional_id,
-            "producer_id": left.producer_id,
-            "epoch": left.epoch,
-            "is_kept": left.is_kept,
-        }
-        types = (pa.string(), pa.int64(), pa.string(), pa.int64(), pa.int32(), pa.bool_())
-        columns = [pa.array([value], kind) for value, kind in zip(row.values(), types, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, list(row))
+        message = pickle.dumps(prepare_rows(sink, batches, query, batch))
+        yield pa.RecordBatch.from_arrays([contents([message])], [MESSAGE])
 
     return prepare
 

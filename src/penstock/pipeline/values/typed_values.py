@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
+from penstock.pipeline.arrow.plain_arrays import contents
 from penstock.pipeline.errors import PipelineError, UnfitSchemaError
 from penstock.pipeline.values.kinds import TypedValues
 from penstock.pipeline.values.schemas import Reader, Writer, columns_of, reader_of, settled, writer_of
@@ -60,7 +61,7 @@ def broken_rules(values: Column, typed: TypedValues) -> Column:
     """Per value; null if it is good or missing."""
 
     def check(array: pa.Array) -> pa.Array:
-        return pa.array([why for _, why in _all_read(array, typed)], pa.string())
+        return contents([None if why is None else why.encode() for _, why in _all_read(array, typed)]).cast(pa.string())
 
     return _over_arrow(check, StringType(), values)
 
@@ -85,7 +86,7 @@ def written(array: Any, typed: TypedValues) -> Any:
     write = _writer(typed)
     try:
         rows = array.to_pylist(maps_as_pydicts="strict")
-        return pa.array([None if row is None else write(row) for row in rows], pa.binary())
+        return contents([None if row is None else write(row) for row in rows])
     except (ConversionError, ValueError) as error:
         raise PipelineError(f"A row is no value of the schema of {typed.subject}: {error}.") from error
 
