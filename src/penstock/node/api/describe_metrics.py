@@ -33,7 +33,7 @@ LOOKED_AT: Final = 500
 def describe_metrics(
     node: Broker | ControllerNode, context: RequestContext, request: DescribeMetricsRequest
 ) -> Steps[DescribeMetricsResponse]:
-    rows = yield from metric_steps(node.metrics)
+    rows = yield from metric_steps(node.metrics, of_the_whole=request.of_the_whole)
     if isinstance(node, Broker):
         rows += yield from waiting(node)
     return DescribeMetricsResponse(node_id=node.node_id, metrics=rows)
@@ -72,8 +72,8 @@ def metric_rows(registry: Registry) -> list[Metric]:
         return rows
 
 
-def metric_steps(registry: Registry) -> Steps[list[Metric]]:
-    """Group by group, and within a group what stands for itself before what has labels.
+def metric_steps(registry: Registry, *, of_the_whole: bool = False) -> Steps[list[Metric]]:
+    """Group by group, and within a group what stands for itself before what has labels, unless only `of_the_whole`.
 
     It costs as much as there are topics and partitions, so ask every few seconds at most.
     """
@@ -82,6 +82,8 @@ def metric_steps(registry: Registry) -> Steps[list[Metric]]:
         yield None
         group = metric.group
         for labels, value in metric.samples():
+            if labels and of_the_whole:
+                continue
             name = (
                 "".join(f"{label}-{of}." for label, of in zip(metric.labels, labels, strict=bool(labels))) + metric.name
             )
