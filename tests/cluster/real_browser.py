@@ -72,7 +72,7 @@ def opened(page: Page, url: str, address: str, heading: str) -> None:
     """All of it is there."""
     page.goto(f"{url}/#/{address}")
     expect(page.get_by_role("heading", level=1)).to_have_text(heading)
-    expect(page.locator("main :is(table, ol, pre, .empty)").first).to_be_visible()
+    expect(page.locator("main :is(table, ol, pre, .empty) >> visible=true").first).to_be_visible()
     expect(page.locator(".loading")).to_have_count(0)
 
 

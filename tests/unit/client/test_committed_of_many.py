@@ -51,7 +51,7 @@ class Coordinating(FakeCluster):
 
     def coordinator(self, key: str) -> Coordinator:
         if key in self.nobody_coordinates:
-            return Coordinator(key=key, node_id=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return Coordinator(key=key, node_id=NODE_ID, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return Coordinator(key=key, node_id=NODE_ID)
 
     def group(self, name: str) -> OffsetFetchResponseGroup:

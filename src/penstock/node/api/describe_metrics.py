@@ -8,6 +8,7 @@ Besides, of each topic with `penstock.delay.enable` it is told how many records 
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final
 
 from penstock.metadata.configs.topic import DELAY_ENABLE
@@ -81,9 +82,8 @@ def metric_steps(registry: Registry, *, of_the_whole: bool = False) -> Steps[lis
     for metric in list(registry):
         yield None
         group = metric.group
-        for labels, value in metric.samples():
-            if labels and of_the_whole:
-                continue
+        samples = takewhile(lambda one: not one[0], metric.samples()) if of_the_whole else metric.samples()
+        for labels, value in samples:
             name = (
                 "".join(f"{label}-{of}." for label, of in zip(metric.labels, labels, strict=bool(labels))) + metric.name
             )
