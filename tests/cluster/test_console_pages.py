@@ -278,8 +278,9 @@ def test_a_file_is_imported_by_a_schema(home: Page, url: str) -> None:
     )
     home.get_by_label("Each line is").select_option("a value")
     home.get_by_label("Values by the latest schema of").fill("orders-value")
-    home.keyboard.press("Tab")
+    home.keyboard.press("Enter")
     expect(home.get_by_role("alert")).to_contain_text("line 2: it is no value of schema")
+    expect(home.get_by_role("progressbar")).to_have_count(0)
     expect(home.get_by_role("button", name="Send them")).to_be_disabled()
     home.get_by_label("File").set_input_files(
         {"name": "b.jsonl", "mimeType": "", "buffer": b'{"n": 1, "<b>": "x"}\n{"n": 2, "<b>": "y"}\n'}

@@ -79,6 +79,8 @@ export const Import = ({ topic }) => {
     if (file) send(true);
   }, [file, shape, schema]);
   useEffect(() => () => (stops.current = true), []);
+  // Nothing is sent by a schema before it is known what that makes of the first records.
+  const choose = (subject) => subject !== schema && (setSchema(subject), setSeen(null));
   const busy = sent && !sent.over;
   return html`<form class="filters" onSubmit=${(event) => (event.preventDefault(), setSent({ records: 0, at: 0 }), send())}>
       <label>File<input type="file" accept=".jsonl,.ndjson,.json,.csv" disabled=${busy} onChange=${(event) => setFile(event.target.files[0])} /></label>
@@ -86,7 +88,7 @@ export const Import = ({ topic }) => {
         <option value="records">a record: key, value, headers</option>
         <option value="values">a value</option>
       </select></label>
-      ${session.has_registry && html`<label>Values by the latest schema of<input ...${{ value: schema, placeholder: `a subject, as ${topic}-value` }} autocomplete="off" disabled=${busy} onChange=${(event) => setSchema(event.target.value.trim())} /></label>`}
+      ${session.has_registry && html`<label>Values by the latest schema of<input ...${{ value: schema, placeholder: `a subject, as ${topic}-value` }} autocomplete="off" disabled=${busy} onChange=${(event) => choose(event.target.value.trim())} /></label>`}
       <button class="main" disabled=${!seen || sent}>Send them</button>
       ${busy && html`<button type="button" onClick=${() => (stops.current = true)}>Stop</button>`}
     </form>
