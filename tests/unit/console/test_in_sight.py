@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.client.admin import Admin
+from penstock.client.admin import Admin, LogDirDescription, ReplicaSize
 from penstock.client.admin.groups import SHARE, GroupListing
 from penstock.client.admin.share_groups import SharePosition
 from penstock.client.errors import UnsupportedByBrokerError
@@ -36,6 +36,7 @@ class Brokers:
     def __init__(self, takes_s: float) -> None:
         self.now_s, self.takes_s, self.end, self.isr = 0.0, takes_s, 10, [1, 2]
         self.asked: list[tuple[str, int]] = []
+        self.sized: list[list[str] | None] = []
         self.without_pages = False
         self.watched = WatchedCluster("127.0.0.1:1", ClientSettings())
         self.watched.looks = Looks(lambda: self.now_s)
@@ -45,8 +46,8 @@ class Brokers:
             "topics": SimpleNamespace(pages=self.pages, first=self.first),
             "cluster": SimpleNamespace(retrying=self.retrying, refresh=self.refresh),
             "offsets_that_can_be_had": self.ends,
-            "describe_log_dirs": self.nothing,
-            "describe_cluster": self.nobody,
+            "describe_log_dirs": self.log_dirs,
+            "describe_cluster": self.brokers,
         }
         self.watched.admin = self.watched._of_all = cast("Admin", SimpleNamespace(**parts))
 
@@ -93,11 +94,16 @@ class Brokers:
     async def retrying(self, attempt: Any) -> Any:
         return await attempt()
 
-    async def nothing(self, *_: Any, **__: Any) -> list[Any]:
-        return []
+    async def log_dirs(
+        self, _: Any, topics: Mapping[str, Any] | None, *, with_compaction: bool
+    ) -> list[LogDirDescription]:
+        assert not with_compaction
+        self.sized.append(None if topics is None else list(topics))
+        sizes = {TopicPartition(name, 0): ReplicaSize(7, 0, is_future=False) for name in topics or ("t0",)}
+        return [LogDirDescription(1, "/d", ErrorCode.NONE, 9, 9, sizes)]
 
-    async def nobody(self, **_: Any) -> Any:
-        return SimpleNamespace(brokers=[])
+    async def brokers(self, **_: Any) -> Any:
+        return SimpleNamespace(brokers=[SimpleNamespace(node_id=1, is_fenced=False)])
 
     async def lags(self, **query: str) -> dict[str, str | None]:
         return {row["name"]: row["lag"] for row in (await groups(self.watched, query))["groups"]}
@@ -167,3 +173,12 @@ async def test_what_is_known_of_a_later_epoch_stays() -> None:
     brokers.watched._all_topics = {"t1": named("t1", [1], epoch=6)}
     known = await brokers.watched.topics()
     assert [known[name].partitions[0].isr for name in ("t0", "t1")] == [[1, 2], [1]]
+
+
+async def test_sizes_are_asked_for_of_topics_in_sight_unless_they_are_the_order() -> None:
+    brokers = Brokers(0.0)
+    rows = (await topics(brokers.watched, {"sort": "partitions", "from": "2", "limit": "2"}))["topics"]
+    assert [(row["name"], row["bytes"]) for row in rows] == [("t2", "7"), ("t3", "7")]
+    (largest,) = (await topics(brokers.watched, {"sort": "bytes", "desc": "1", "limit": "1"}))["topics"]
+    assert (largest["name"], largest["bytes"]) == ("t0", "7")
+    assert brokers.sized == [["t2", "t3"], None]
