@@ -36,6 +36,8 @@ TOPICS, PARTITIONS, GROUPS = 10_000, 10, 2_000
 AT_ONCE: Final = 500
 WAIT_S: Final = 600
 SCRAPES: Final = 5
+NEVER_MS: Final = 24 * 3_600_000
+"""What the node looks after now and then (all its logs, every five minutes) is not what a page costs."""
 BESIDE_S: Final = 20
 BEGINS_S: Final = 20
 """A page's first looks at a cluster are over then."""
@@ -147,6 +149,8 @@ def cpu_shares(*processes: psutil.Process) -> list[float]:
 
 
 def of_console(bootstrap: str, topics: int, broker: psutil.Process) -> None:
+    (idle_share,) = cpu_shares(broker)
+    print(f"  the broker by itself: {100 * idle_share:.3g} % of a core", flush=True)
     with console("--bootstrap-server", bootstrap) as (url, process), chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(WAIT_S * 1000)
@@ -174,7 +178,12 @@ def of_console(bootstrap: str, topics: int, broker: psutil.Process) -> None:
             page.goto(f"{url}/#/{name}")
             time.sleep(BEGINS_S)
             broker_share, own_share = cpu_shares(broker, process)
-            say(f"what an open page of {name or 'all'} costs the broker", 100 * broker_share, "% of a core", 1)
+            say(
+                f"what an open page of {name or 'all'} costs the broker",
+                100 * (broker_share - idle_share),
+                "% of a core",
+                1,
+            )
             say("and the console itself", 100 * own_share, "% of a core", 3)
         say("the console's memory", process.memory_info().rss / MB, "MB", 250)
 
@@ -193,7 +202,8 @@ def main(topics: int) -> None:
         }
         return penstock_command(directory, port, both | dict(settings))
 
-    with running_node({"offsets.topic.num.partitions": "10"}, command) as node:
+    settings = {"offsets.topic.num.partitions": "10", "log.retention.check.interval.ms": str(NEVER_MS)}
+    with running_node(settings, command) as node:
         took_s = in_seconds(lambda: asyncio.run(fill(node.address, topics)))
         print(f"  {topics * PARTITIONS:,} partitions in {took_s:.0f} s")
         print(f"  the node has {node.resident_mb:.0f} MB", flush=True)

@@ -70,6 +70,7 @@ async def fill(cluster: Cluster) -> None:
         )
         await admin.topics.create(NewTopic(name="orders", partitions=1))
         await admin.topics.create(NewTopic(name="imported", partitions=3))
+        await admin.topics.create(NewTopic(name="by-schema", partitions=1))
         await admin.groups.set_offsets("reports", {TopicPartition("clicks", 0): OffsetAndMetadata(3)})
         await admin.groups.set_offsets(HOSTILE, {TopicPartition("hostile", 0): OffsetAndMetadata(0)})
         async with Consumer(cluster.bootstrap_servers, ConsumerSettings(group_id="readers")) as consumer:

@@ -18,7 +18,8 @@ CHROMIUM, AXE = FOLDER / "chromium", FOLDER / "axe.min.js"
 SERIOUS = """axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
     .filter(({impact}) => impact === "serious" || impact === "critical")
     .map(({id, nodes}) => [id, nodes.slice(0, 3).map(({html}) => html.slice(0, 200))])))"""
-USABLE = """[...document.querySelectorAll("main :is(a[href], button, input, select, textarea, [tabindex='0'])")]
+USABLE = """[...(document.querySelector("dialog[open]") ?? document.querySelector("main"))
+    .querySelectorAll(":is(a[href], button, input, select, textarea, [tabindex='0'])")]
     .filter((it) => !it.disabled && it.checkVisibility())"""
 
 
@@ -42,52 +43,71 @@ def faults_of(
     page: Page, url: str, scheme: Scheme, addresses: tuple[tuple[str, str], ...], *, is_narrow: bool
 ) -> dict[str, Any]:
     """What axe finds serious on each page (address, heading), and whether it is wider than the screen, by address."""
+    found = {}
+    with dressed(page, scheme, is_narrow=is_narrow):
+        for address, heading in addresses:
+            opened(page, url, address, heading)
+            if address.endswith("records"):
+                page.get_by_role("list", name="Records").get_by_role("button").first.click()
+            if fault := fault_now(page):
+                found[address] = fault
+    return found
+
+
+@contextmanager
+def dressed(page: Page, scheme: Scheme, *, is_narrow: bool) -> Iterator[None]:
+    """In these colours and of that width, and then as before."""
 
     def sized(size: tuple[int, int]) -> None:
         page.set_viewport_size({"width": size[0], "height": size[1]})
 
     page.emulate_media(color_scheme=scheme)
     sized(NARROW if is_narrow else WIDE)
+    yield
+    page.emulate_media(color_scheme="light")
+    sized(WIDE)
+
+
+def opened(page: Page, url: str, address: str, heading: str) -> None:
+    """All of it is there."""
+    page.goto(f"{url}/#/{address}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+    expect(page.locator("main :is(table, ol, pre, .empty) >> visible=true").first).to_be_visible()
+    expect(page.locator(".loading")).to_have_count(0)
+
+
+def fault_now(page: Page) -> tuple[Any, bool] | None:
+    """What axe finds serious as the page is now, and whether it is wider than the screen; None for neither."""
     tools = page.context.new_cdp_session(page)
     if not in_the_page(tools, "!!window.axe"):
         in_the_page(tools, AXE.read_text())
-    found = {}
-    for address, heading in addresses:
-        page.goto(f"{url}/#/{address}")
-        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
-        expect(page.locator("main :is(table, ol, pre, .empty)").first).to_be_visible()
-        expect(page.locator(".loading")).to_have_count(0)
-        if address.endswith("records"):
-            page.get_by_role("list", name="Records").get_by_role("button").first.click()
-        faults = json.loads(in_the_page(tools, SERIOUS))
-        is_wider = in_the_page(tools, "document.documentElement.scrollWidth > innerWidth")
-        if faults or is_wider:
-            found[address] = faults, is_wider
+    faults = json.loads(in_the_page(tools, SERIOUS))
+    is_wider = in_the_page(tools, "document.documentElement.scrollWidth > innerWidth")
     tools.detach()
-    page.emulate_media(color_scheme="light")
-    sized(WIDE)
-    return found
+    return (faults, is_wider) if faults or is_wider else None
 
 
 def unreached_of(page: Page, url: str, addresses: tuple[tuple[str, str], ...]) -> dict[str, int]:
     """How much of what can be used on each page Tab does not come to, by address."""
-    tools = page.context.new_cdp_session(page)
     found = {}
     for address, heading in addresses:
-        page.goto(f"{url}/#/{address}")
-        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
-        expect(page.locator("main :is(table, ol, pre, .empty)").first).to_be_visible()
-        expect(page.locator(".loading")).to_have_count(0)
-        count = in_the_page(tools, f"{USABLE}.length")
+        opened(page, url, address, heading)
         page.locator("h1").focus()
-        reached = set()
-        for _ in range(count):
-            page.keyboard.press("Tab")
-            reached.add(in_the_page(tools, f"{USABLE}.indexOf(document.activeElement)"))
-        if missed := count - len(reached - {-1}):
+        if missed := unreached_now(page):
             found[address] = missed
-    tools.detach()
     return found
+
+
+def unreached_now(page: Page) -> int:
+    """How much of what can be used as the page is now, within a dialog where one is open, Tab does not come to."""
+    tools = page.context.new_cdp_session(page)
+    count = in_the_page(tools, f"{USABLE}.length")
+    reached = {in_the_page(tools, f"{USABLE}.indexOf(document.activeElement)")}
+    for _ in range(count):
+        page.keyboard.press("Tab")
+        reached.add(in_the_page(tools, f"{USABLE}.indexOf(document.activeElement)"))
+    tools.detach()
+    return int(count) - len(reached - {-1})
 
 
 def in_the_page(tools: Any, expression: str) -> Any:

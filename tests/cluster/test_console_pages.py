@@ -271,6 +271,27 @@ def test_a_file_is_imported_piece_by_piece(home: Page, url: str) -> None:
     expect(home.get_by_role("button", name="Send them")).to_be_disabled()
 
 
+def test_a_file_is_imported_by_a_schema(home: Page, url: str) -> None:
+    home.goto(f"{url}/#/topic?name=by-schema&tab=import")
+    home.get_by_label("File").set_input_files(
+        {"name": "a.jsonl", "mimeType": "", "buffer": b'{"n": 1, "<b>": "x"}\n{"n": 2}\n'}
+    )
+    home.get_by_label("Each line is").select_option("a value")
+    home.get_by_label("Values by the latest schema of").fill("orders-value")
+    home.keyboard.press("Enter")
+    expect(home.get_by_role("alert")).to_contain_text("line 2: it is no value of schema")
+    expect(home.get_by_role("progressbar")).to_have_count(0)
+    expect(home.get_by_role("button", name="Send them")).to_be_disabled()
+    home.get_by_label("File").set_input_files(
+        {"name": "b.jsonl", "mimeType": "", "buffer": b'{"n": 1, "<b>": "x"}\n{"n": 2, "<b>": "y"}\n'}
+    )
+    home.get_by_role("button", name="Send them").click()
+    expect(home.get_by_role("status").filter(has_text="2 records were sent to by-schema")).to_be_visible()
+    home.get_by_role("link", name="Records", exact=True).click()
+    rows = home.get_by_role("list", name="Records").get_by_role("button")
+    expect(rows.filter(has_text='{"n": 2, "<b>": "y"}')).to_have_count(1)
+
+
 def test_a_key_is_found_in_its_partition(home: Page, url: str) -> None:
     home.goto(f"{url}/#/topic?name=imported&tab=records")
     home.get_by_label("Key", exact=True).fill("k17")

@@ -48,7 +48,8 @@ async def ask_leaders_that_answer(
     *,
     timeout_ms: int | None = None,
 ) -> tuple[dict[TopicPartition, Told], Failures]:
-    """Does not wait for partitions that have no leader or do not exist; returns their errors as well.
+    """Does not wait for partitions that have no leader or do not exist; returns their errors as well. Leaders that are
+    known are asked at once: those that lead no longer say so.
 
     Leaders that do not answer or have moved are tried again for `timeout_ms`, default.api.timeout.ms if it is None.
     """
@@ -61,7 +62,7 @@ async def ask_leaders_that_answer(
         del search.missing[partition]
 
     async def attempt() -> None:
-        await cluster.refresh(sorted({partition.topic for partition in search.missing}))
+        await search.look_up()
         for partition in list(search.missing):
             error = unavailable(cluster.metadata, partition)
             if error is not None:
@@ -91,6 +92,12 @@ class _Search(Generic[Wanted, Told]):
         self._ask = ask
         self.missing = dict(wanted)
         self.found: dict[TopicPartition, Told] = {}
+
+    async def look_up(self) -> None:
+        """Who leads, where that is not known."""
+        known = self._cluster.metadata
+        if unknown := {partition.topic for partition in self.missing if known.leader(partition) is None}:
+            await self._cluster.refresh(sorted(unknown))
 
     async def go_on(self) -> Failures:
         """Ask all leaders for what is missing; what failed, when all have answered."""

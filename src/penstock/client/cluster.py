@@ -8,6 +8,7 @@ node answers, or another one listens where a known one should, the bootstrap add
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
@@ -21,7 +22,14 @@ from penstock.client.errors import (
     reason,
 )
 from penstock.client.link import Link
-from penstock.client.messages import GROUP_COORDINATOR, coordinator_in, coordinator_request, metadata_request
+from penstock.client.messages import (
+    COORDINATORS_BY_KEYS,
+    GROUP_COORDINATOR,
+    coordinator_in,
+    coordinator_request,
+    coordinators_request,
+    metadata_request,
+)
 from penstock.client.metadata import NO_NODE, ClusterMetadata, TopicMetadata
 from penstock.client.names import CANONICAL_BOOTSTRAP, canonical
 from penstock.client.reconnects import Reconnects
@@ -39,6 +47,9 @@ LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADE
 """Refusals with which a node may name the leader (KIP-951)."""
 _ELSEWHERE: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
 """Refusals after which the brokers and the controller may have changed."""
+
+KEYS_AT_ONCE: Final = 1_000
+"""Of which one request asks who coordinates them."""
 
 
 class _Purpose(NamedTuple):
@@ -289,6 +300,26 @@ class ClusterClient:
             await self.refresh([])
         self._coordinators[key_type, key] = node_id
         return node_id
+
+    async def coordinators(self, keys: Sequence[str], key_type: int = GROUP_COORDINATOR) -> dict[str, int]:
+        """The nodes that coordinate these, many looked up at once; a key that nobody coordinates now is left out."""
+        known, brokers = self._coordinators, self.metadata.brokers
+        unknown = [key for key in keys if known.get((key_type, key)) not in brokers]
+        connection = await self.any_connection()
+        if connection.version_for(ApiKey.FIND_COORDINATOR) < COORDINATORS_BY_KEYS:
+            for key in unknown:
+                with suppress(KafkaError):
+                    await self.coordinator(key, key_type)
+            unknown = []
+        for first in range(0, len(unknown), KEYS_AT_ONCE):
+            request = coordinators_request(unknown[first : first + KEYS_AT_ONCE], key_type)
+            for row in (await connection.request(request, FindCoordinatorResponse)).coordinators:
+                if not row.error_code:
+                    known[key_type, row.key] = row.node_id
+        if any(known.get((key_type, key), NO_NODE) not in self.metadata.brokers for key in unknown):
+            await self.refresh([])
+        brokers = self.metadata.brokers
+        return {key: node for key in keys if (node := known.get((key_type, key), NO_NODE)) in brokers}
 
     def addresses_for(self, group_id: str) -> list[Address]:
         """Bootstrap addresses for another client of this group: its coordinator, the other brokers, our own ones."""

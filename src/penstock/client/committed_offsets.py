@@ -1,18 +1,22 @@
 """The positions that a group has committed: read, written and deleted at the group's coordinator."""
 
-from collections.abc import Collection, Iterator, Mapping
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import raise_for
+from penstock.client.errors import ClientError, raise_for
 from penstock.client.messages import (
+    OFFSETS_BY_GROUPS,
     OUTSIDER,
     Committed,
     Membership,
     check_commit,
     commit_request,
     committed_in,
+    committed_of,
+    committed_of_groups_request,
     committed_request,
 )
 from penstock.client.values import OffsetAndMetadata, TopicPartition, numbers_by_topic
@@ -28,6 +32,10 @@ from penstock.protocol.messages.offset_fetch import OffsetFetchResponse
 from penstock.protocol.requests.api import ApiKey
 
 NEWEST_BY_NAME: Final = 9  # from version 10 on topics go by their ids
+GROUPS_AT_ONCE: Final = 100
+"""Of which one request asks."""
+ROUNDS: Final = 2
+"""A coordinator that has moved is looked for once more."""
 COORDINATOR_MOVED = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -69,6 +77,55 @@ async def fetch_committed(
             return committed_in(response, group_id)
 
     return await cluster.retrying(attempt)
+
+
+async def fetch_committed_of(cluster: ClusterClient, group_ids: Sequence[str]) -> dict[str, Committed]:
+    """All that each of these groups has committed: a request asks for many of them.
+
+    A group of which nothing is told now, as its coordinator does not answer or may not say, is left out. A
+    ConnectionFailedError says that no broker answers.
+    """
+    found: dict[str, Committed] = {}
+    missing = list(group_ids)
+    for _ in range(ROUNDS):
+        by_node: dict[int, list[str]] = {}
+        for group_id, node_id in (await cluster.coordinators(missing)).items():
+            by_node.setdefault(node_id, []).append(group_id)
+        moved = await asyncio.gather(*(_fetch_at_one(cluster, groups, found) for groups in by_node.values()))
+        missing = [group_id for groups in moved for group_id in groups]
+        if not missing:
+            break
+    return found
+
+
+async def _fetch_at_one(cluster: ClusterClient, group_ids: Sequence[str], found: dict[str, Committed]) -> list[str]:
+    """Of groups of one coordinator, one request after the other; those that it coordinates no longer."""
+    moved: list[str] = []
+    for first in range(0, len(group_ids), GROUPS_AT_ONCE):
+        part = group_ids[first : first + GROUPS_AT_ONCE]
+        try:
+            found |= await _fetch_part(cluster, part, moved)
+        except ClientError:
+            for group_id in part:
+                cluster.forget_coordinator(group_id)
+            moved += part
+    return moved
+
+
+async def _fetch_part(cluster: ClusterClient, group_ids: Sequence[str], moved: list[str]) -> dict[str, Committed]:
+    connection = await cluster.coordinator_connection(group_ids[0])
+    if connection.version_for(ApiKey.OFFSET_FETCH, NEWEST_BY_NAME) < OFFSETS_BY_GROUPS:
+        return {group_id: await fetch_committed(cluster, group_id) for group_id in group_ids}
+    request = committed_of_groups_request(group_ids)
+    response = await connection.request(request, OffsetFetchResponse, newest=NEWEST_BY_NAME)
+    found: dict[str, Committed] = {}
+    for row in response.groups:
+        try:
+            with noticing(cluster, row.group_id):
+                found[row.group_id] = committed_of(row, row.group_id)
+        except KafkaError as error:
+            moved += [row.group_id] if error.code in COORDINATOR_MOVED else []
+    return found
 
 
 async def commit(

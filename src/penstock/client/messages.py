@@ -1,6 +1,6 @@
 """What every client asks about leaders, offsets and groups, and what it makes of the answers. No IO."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from penstock.client.errors import raise_for
@@ -36,6 +36,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
 )
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.value import Value
@@ -82,6 +83,11 @@ def coordinator_request(key: str, version: int, key_type: int = GROUP_COORDINATO
     if version >= COORDINATORS_BY_KEYS:
         return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
     return FindCoordinatorRequest(key=key, key_type=key_type)
+
+
+def coordinators_request(keys: Sequence[str], key_type: int) -> FindCoordinatorRequest:
+    """Of many keys; not before version `COORDINATORS_BY_KEYS`."""
+    return FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
 
 
 def coordinator_in(
@@ -168,9 +174,18 @@ def committed_request(
     return OffsetFetchRequest(groups=[group], require_stable=require_stable)
 
 
+def committed_of_groups_request(group_ids: Iterable[str]) -> OffsetFetchRequest:
+    """Ask for all that each of these has committed; not before version `OFFSETS_BY_GROUPS`."""
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=one, topics=None) for one in group_ids])
+
+
 def committed_in(response: OffsetFetchResponse, group_id: str) -> Committed:
     """A partition without an offset is left out. Raises the first KafkaError in it."""
-    answer = response.groups[0] if response.groups else response
+    return committed_of(response.groups[0] if response.groups else response, group_id)
+
+
+def committed_of(answer: OffsetFetchResponse | OffsetFetchResponseGroup, group_id: str) -> Committed:
+    """The same of one group of several."""
     raise_for(answer.error_code, f"group {group_id!r}")
     committed: Committed = {}
     for topic in answer.topics:

@@ -1,12 +1,16 @@
 """What a client knows of a cluster: brokers, topics, who leads which partition. Values, made of Metadata responses."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.client.values import EndpointTold, LeaderTold, Place, TopicPartition
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError, error_code
-from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from penstock.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from penstock.protocol.value import Value, fresh
 
 NO_NODE = -1
@@ -137,9 +141,10 @@ def unavailable(metadata: ClusterMetadata, partition: tuple[str, int]) -> KafkaE
     return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {place} has no leader now")
 
 
-def topic_from(item: MetadataResponseTopic) -> TopicMetadata | None:
+def topic_from(item: MetadataResponseTopic | DescribeTopicPartitionsResponseTopic) -> TopicMetadata | None:
     if item.name is None:
         return None
+    rows: Sequence[MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = item.partitions
     partitions = {
         row.partition_index: PartitionMetadata(
             topic=item.name,
@@ -151,6 +156,6 @@ def topic_from(item: MetadataResponseTopic) -> TopicMetadata | None:
             offline_replicas=row.offline_replicas,
             error=error_code(row.error_code),
         )
-        for row in sorted(item.partitions, key=lambda row: row.partition_index)
+        for row in sorted(rows, key=lambda row: row.partition_index)
     }
     return TopicMetadata(item.name, item.topic_id, item.is_internal, error_code(item.error_code), partitions)

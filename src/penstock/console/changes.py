@@ -3,7 +3,6 @@
 What destroys something asks for a name to be typed, and the server compares it.
 """
 
-import base64
 import json
 import logging
 import shlex
@@ -21,8 +20,8 @@ from penstock.client.settings import ProducerSettings
 from penstock.client.values import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
 from penstock.console.apart.schema import AVRO, JSON, PROTOBUF
 from penstock.console.asked import INT16, INT32, Asked, Change, Means, bytes_of, number_of, one_of, pairs_of, text_of
+from penstock.console.by_schema import by_schema
 from penstock.console.errors import ConsoleError, bad_request
-from penstock.console.reader import ApartReader
 from penstock.console.security_changes import SECURITY_CHANGES
 from penstock.protocol.errors import ErrorCode
 
@@ -123,12 +122,8 @@ async def _produce(means: Means, asked: Asked) -> str:
 
 async def _made(means: Means, asked: Asked, part: str) -> bytes | None:
     """Of a text, or by the latest schema of a subject of JSON."""
-    data = bytes_of(asked, part)
-    if data is None or not asked.get(f"{part}_schema"):
-        return data
-    schema = await means.schemas.latest(text_of(asked, f"{part}_schema"))
-    async with ApartReader() as reader:
-        return base64.b64decode(await reader.make(schema, data.decode()), validate=True)
+    made = await by_schema(means, asked, part, [bytes_of(asked, part)])
+    return made[0]
 
 
 async def _reset_offsets(means: Means, asked: Asked) -> str:

@@ -14,6 +14,7 @@ from penstock.client.properties import with_properties
 from penstock.client.settings import ProducerSettings
 from penstock.console import verbatim
 from penstock.console.asked import Asked, Means, bytes_of, number_of, one_of, text_of
+from penstock.console.by_schema import MisfitError, by_schema
 from penstock.console.errors import ConsoleError, bad_request
 from penstock.console.shown import shown
 from penstock.console.watched import REFUSALS
@@ -32,6 +33,7 @@ NAMED: Final = 100
 CSV: Final = "csv"
 OF_A_RECORD: Final = frozenset({"topic", "partition", "offset", "timestamp", "key", "value", "headers"})
 """As an export writes them; of the first four nothing is taken over."""
+TOLD: Final = ("topic", "kind", "line", "key_schema", "value_schema")
 SHAPES: Final = {"records": True, "values": False}
 
 Headers = list[tuple[str, bytes | None]]
@@ -55,8 +57,11 @@ class Importer:
         self._importing = asyncio.Semaphore(IMPORTED_AT_ONCE)
 
     async def preview(self, asked: Asked) -> dict[str, Any]:
-        """The first records of a piece. ConsoleError 400 names the first line that is wrong."""
+        """The first records of a piece. ConsoleError 400 names a line that is wrong, or one of those that is no value
+        of the schema.
+        """
         records, columns = await self._read(asked)
+        await self._made(asked, records[:SHOWN])
         first = [
             {"key": shown(one.key, SHOWN_BYTES), "value": shown(one.value, SHOWN_BYTES), "headers": len(one.headers)}
             for one in records[:SHOWN]
@@ -68,7 +73,8 @@ class Importer:
         topic = text_of(asked, "topic")
         settings = with_properties(ProducerSettings(client_id="penstock-console"), self._means.properties)
         async with self._importing:
-            records, columns = await self._read(asked)
+            read_records, columns = await self._read(asked)
+            records = await self._made(asked, read_records)
             async with Producer(self._means.watched.bootstrap_servers, settings) as producer:
                 await producer.cluster.topic(topic)  # one that is not there is not made
                 failed = await sent(producer, topic, records)
@@ -77,6 +83,15 @@ class Importer:
             words = f"line {line}: {why}; of the {len(records)} records that were sent with it {len(failed)} failed"
             raise ConsoleError(HTTPStatus.BAD_GATEWAY, words)
         return {"records": len(records), "columns": columns}
+
+    async def _made(self, asked: Asked, records: Sequence[Read]) -> Sequence[Read]:
+        """As they are sent: by the schemas that are asked for, if any. ConsoleError 400 names a line that is none."""
+        try:
+            keys = await by_schema(self._means, asked, "key", [one.key for one in records])
+            values = await by_schema(self._means, asked, "value", [one.value for one in records])
+        except MisfitError as error:
+            raise bad_request(f"line {records[error.place].line}: {error}") from None
+        return [Read(one.line, key, value, one.headers) for one, key, value in zip(records, keys, values, strict=True)]
 
     async def _read(self, asked: Asked) -> tuple[list[Read], list[str]]:
         """In a thread: a piece may have very many lines, and other pages are not to wait for them."""
@@ -109,7 +124,7 @@ async def sent(producer: Producer, topic: str, records: Sequence[Read]) -> list[
 
 def told(asked: Asked) -> dict[str, Any]:
     """What the audit log has of a piece, whatever else the question names."""
-    return {"action": "import", **{name: asked[name] for name in ("topic", "kind", "line") if name in asked}}
+    return {"action": "import", **{name: asked[name] for name in TOLD if name in asked}}
 
 
 def read(asked: Asked) -> tuple[list[Read], list[str]]:

@@ -100,6 +100,11 @@ class Looks:
         """Whether anything was found, be it old."""
         return key in self._found
 
+    def is_slow(self, key: Hashable) -> bool:
+        """Whether it took a while; of what was never looked at it is not known."""
+        known = self._found.get(key)
+        return known is not None and known[2] >= A_WHILE_S
+
     def _known(self, key: Hashable) -> tuple[bool, tuple[Any, ...]]:
         """Whether it is still good; and what is known in a tuple, empty where nothing is."""
         known = self._found.pop(key, None)

@@ -1,10 +1,12 @@
 """The console's side of a process apart: it is begun with the first question, and again where a record was its end."""
 
 import asyncio
+import base64
+import binascii
 import json
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -82,17 +84,23 @@ class ApartReader:
                 await self._died()
         return answers
 
-    async def make(self, schema: KnownSchema, text: str) -> str:
-        """The value in base64. ConsoleError 400 where it is none of that schema."""
+    async def make(self, schema: KnownSchema, texts: Sequence[str]) -> AsyncGenerator[bytes, None]:
+        """The value of each, in their order. ConsoleError 400 where one is none of that schema: that is the end."""
+        is_whole = False
         try:
             await self._running()
-            self._tell(Make(schema, text))
-            answer = await self._answer()
-        except _EndedError:
+            self._tell(Make(schema, texts))
+            for _ in texts:
+                answer = await self._answer()
+                if not isinstance(answer.get("data"), str):
+                    raise bad_request(f"it is no value of schema {schema.number}: {answer.get('problem')}")
+                yield base64.b64decode(answer["data"], validate=True)
+            is_whole = True
+        except (_EndedError, binascii.Error):
             raise bad_request(DIED) from None
-        if not isinstance(answer.get("data"), str):
-            raise bad_request(f"it is no value of schema {schema.number}: {answer.get('problem')}")
-        return str(answer["data"])
+        finally:
+            if not is_whole:  # what the process still says is no answer to another question
+                await self._end()
 
     async def _running(self) -> None:
         if self._process is not None:

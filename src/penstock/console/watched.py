@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar, cast
 
@@ -19,20 +20,23 @@ from penstock.client.errors import AnswerTooLargeError, ClientError, Unsupported
 from penstock.client.metadata import TopicMetadata
 from penstock.client.settings import ClientSettings
 from penstock.client.values import LATEST, OffsetAndMetadata, TopicPartition
-from penstock.console.looks import Looks
+from penstock.console.looks import FRESH_S, Looks
 from penstock.console.samples import Samples
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.own_apis import BalanceAction
 
 SIZES_S: Final = 10.0
 """Sizes of logs are looked up no more often."""
-FIRST_PARTITIONS: Final = 2_000
-"""Those of topics that are shown before all are known."""
+PARTITIONS_AT_ONCE: Final = 2_000
+"""Are asked about: more would keep others waiting, at the broker and here. Topics with so many are shown before all
+are known.
+"""
 FIGURES_S: Final = 5.0
-"""Nor figures of brokers, which cost them as much as there are topics."""
+"""Nor figures of brokers,"""
+LARGE_S: Final = 3.0
+"""nor lists of a cluster so large that it takes a while to look at all of it."""
 METRICS_S: Final = 2.0
 """A broker that tells nothing for so long is silent."""
-GROUPS_AT_ONCE: Final = 16
 MAX_GROUPS: Final = 2_000
 """Of so many groups the lag is reckoned."""
 COUNTED: Final = {
@@ -41,13 +45,16 @@ COUNTED: Final = {
     "bytes out": ("BrokerTopicMetrics", "BytesOutPerSec"),
 }
 """What is remembered of brokers, by the names of Kafka's metrics: counts, whose growth is the rate."""
+MOST_PARTITIONS: Final = 200_000
+"""Of all topics, of which each counts as one more."""
 ALL_TOPICS_BYTES: Final = 10 * 1024 * 1024
-"""Of the answer that tells of all topics: some 200,000 partitions."""
+"""About as many, in the one answer of a broker that does not tell of them by pages."""
 TOO_MANY: Final = "the cluster has more topics than are listed here; of each there is a page: #/topic?name=…"
 TOO_MANY_S: Final = 60.0
 REFUSALS: Final = (KafkaError, ClientError, TimeoutError)
 
 Lag = int
+Lags = Mapping[str, Mapping[TopicPartition, Lag]]
 Metrics = Mapping[tuple[str, str], str]
 Result = TypeVar("Result")
 
@@ -69,6 +76,7 @@ class WatchedCluster:
         self.admin = Admin(bootstrap_servers, settings)
         self._of_all = Admin(bootstrap_servers, settings.replace(max_answer_bytes=ALL_TOPICS_BYTES))
         """Asks for all topics: other questions need not wait behind a large answer on the same connection."""
+        self._all_topics: Mapping[str, TopicMetadata] = {}
         self._too_many_until_s = -inf
         self.looks = Looks(time.monotonic)
         self.counts = Samples()
@@ -118,7 +126,7 @@ class WatchedCluster:
     async def _metrics_of(self, node_id: int) -> Metrics | None:
         try:
             async with asyncio.timeout(METRICS_S):
-                found = await self.admin.quorum.metrics_of(node_id)
+                found = await self.admin.quorum.metrics_of(node_id, of_the_whole=True)
         except (KafkaError, UnsupportedByBrokerError):
             return {}
         except (ClientError, TimeoutError):
@@ -144,11 +152,41 @@ class WatchedCluster:
         """A cluster that has too many for this process is not asked for them again at once."""
         if time.monotonic() < self._too_many_until_s:
             raise TooManyTopicsError(TOO_MANY)
+        cluster = self._of_all.cluster
         try:
-            return (await self._of_all.cluster.retrying(self._of_all.cluster.refresh)).topics
+            with suppress(UnsupportedByBrokerError):
+                self._all_topics = await cluster.retrying(self._topics_by_pages)
+                return self._all_topics
+            return (await cluster.retrying(cluster.refresh)).topics
         except AnswerTooLargeError:
             self._too_many_until_s = time.monotonic() + TOO_MANY_S
             raise TooManyTopicsError(TOO_MANY) from None
+
+    async def _topics_by_pages(self) -> Mapping[str, TopicMetadata]:
+        """Neither the brokers nor other pages of this process wait for all of them. What is known of a later epoch than
+        a broker tells, as one that is cut off, stays.
+        """
+        found: dict[str, TopicMetadata] = {}
+        partitions = 0
+        async for page in self._of_all.topics.pages(PARTITIONS_AT_ONCE):
+            found |= {topic.name: topic.at_least(self._all_topics.get(topic.name)) for topic in page}
+            partitions += sum(1 + len(topic.partitions) for topic in page)
+            if partitions > MOST_PARTITIONS:
+                raise AnswerTooLargeError(TOO_MANY)
+        return found
+
+    async def topics_now(self, shown: Sequence[TopicMetadata]) -> Sequence[TopicMetadata]:
+        """Some of all topics, as they are now also where it takes long to look at all. One that has gone stays until
+        then.
+        """
+        if not self.looks.is_slow("topics"):
+            return shown
+        names = tuple(topic.name for topic in shown)
+        cluster = self._of_all.cluster
+        look = partial(cluster.retrying, partial(cluster.refresh, names))
+        found = await self.looks.soon(("topics", names), look, self._list_s)
+        known = {name: topic for name, topic in found.topics.items() if not topic.error} if found else {}
+        return [known.get(topic.name, topic) for topic in shown]
 
     async def first_topics(self) -> tuple[Mapping[str, TopicMetadata], bool]:
         """All topics, or where they take long the first ones by their names; and whether that is all."""
@@ -161,7 +199,7 @@ class WatchedCluster:
         return await self.topics(), True
 
     async def _first_topics(self) -> tuple[Sequence[TopicMetadata], bool]:
-        return await self.admin.cluster.retrying(lambda: self.admin.topics.first(FIRST_PARTITIONS))
+        return await self.admin.cluster.retrying(lambda: self.admin.topics.first(PARTITIONS_AT_ONCE))
 
     async def topic(self, name: str) -> TopicMetadata:
         """A KafkaError if there is none."""
@@ -170,16 +208,16 @@ class WatchedCluster:
     async def configs(self, kind: ResourceType, name: str) -> Sequence[ConfigEntry]:
         return await self.looks.at(("configs", kind, name), lambda: self.admin.configs.describe(kind, name))
 
-    async def log_dirs(self, topic: str | None = None) -> Sequence[LogDirDescription]:
-        """Of the nodes that answer, with the partitions of all topics or of this one."""
-        return await self.looks.at(("log dirs", topic), lambda: self._log_dirs(topic), SIZES_S)
+    async def log_dirs(self, topics: Sequence[TopicMetadata] | None = None) -> Sequence[LogDirDescription]:
+        """Of the nodes that answer, with the partitions of all topics or of these."""
+        return await self.looks.at(_dirs_key(topics), lambda: self._log_dirs(topics), SIZES_S)
 
-    async def log_dirs_soon(self) -> Sequence[LogDirDescription]:
+    async def log_dirs_soon(self, topics: Sequence[TopicMetadata]) -> Sequence[LogDirDescription]:
         """All that is known of them by now."""
-        return await self.looks.soon(("log dirs", None), lambda: self._log_dirs(None), SIZES_S) or []
+        return await self.looks.soon(_dirs_key(topics), lambda: self._log_dirs(topics), SIZES_S) or []
 
-    async def _log_dirs(self, topic: str | None) -> Sequence[LogDirDescription]:
-        chosen = None if topic is None else {topic: list((await self.topic(topic)).partitions)}
+    async def _log_dirs(self, topics: Sequence[TopicMetadata] | None) -> Sequence[LogDirDescription]:
+        chosen = None if topics is None else {topic.name: list(topic.partitions) for topic in topics}
         nodes = [row.node_id for row in (await self.brokers()).brokers if not row.is_fenced]
         parts = await asyncio.gather(*(self._log_dirs_of(node, chosen) for node in nodes))
         return [row for part in parts for row in part]
@@ -188,7 +226,7 @@ class WatchedCluster:
         self, node: int, chosen: Mapping[str, Collection[int]] | None
     ) -> Sequence[LogDirDescription]:
         with suppress(*REFUSALS):
-            return await self.admin.describe_log_dirs([node], chosen)
+            return await self.admin.describe_log_dirs([node], chosen, with_compaction=False)
         return []
 
     async def offsets(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> Mapping[TopicPartition, int]:
@@ -201,7 +239,12 @@ class WatchedCluster:
         return {partition: value.offset for partition, value in found.items()}
 
     async def groups(self) -> Sequence[GroupListing]:
-        return await self.looks.at("groups", self.admin.groups.listings)
+        return await self.looks.at("groups", self.admin.groups.listings, self._list_s)
+
+    @property
+    def _list_s(self) -> float:
+        """How long lists are good for."""
+        return LARGE_S if self.looks.is_slow("topics") or self.looks.is_slow("lags") else FRESH_S
 
     async def group(self, name: str) -> GroupDescription:
         return await self.looks.at(("group", name), lambda: self.admin.groups.describe(name))
@@ -221,35 +264,42 @@ class WatchedCluster:
     async def committed(self, name: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         return await self.looks.at(("committed", name), lambda: self.admin.groups.offsets(name))
 
-    async def lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
+    async def lags(self) -> Lags:
         """Of each group, by the partitions of which it has an offset."""
         return await self.looks.at("lags", self._lags)
 
-    async def lags_soon(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
+    async def lags_soon(self) -> Lags:
         """All that is known of them by now."""
         return await self.looks.soon("lags", self._lags) or {}
 
-    async def _lags(self) -> Mapping[str, Mapping[TopicPartition, Lag]]:
-        listings = (await self.groups())[:MAX_GROUPS]
-        names = [row.group_id for row in listings if row.type != SHARE]
-        positions: dict[str, Mapping[TopicPartition, OffsetAndMetadata]] = {}
-        for start in range(0, len(names), GROUPS_AT_ONCE):
-            part = names[start : start + GROUPS_AT_ONCE]
-            found = await asyncio.gather(*map(self.admin.groups.offsets, part), return_exceptions=True)
-            positions |= {
-                name: one for name, one in zip(part, found, strict=True) if not isinstance(one, BaseException)
-            }
-        every = {partition for rows in positions.values() for partition in rows}
-        ends, _ = await self.admin.offsets_that_can_be_had(dict.fromkeys(every, LATEST)) if every else ({}, {})
-        lags = {
-            name: {one: max(ends[one].offset - row.offset, 0) for one, row in rows.items() if one in ends}
+    async def lags_now(self, shown: Sequence[GroupListing]) -> Lags:
+        """Of some groups, as they are now, where it takes long to look at all; what is told soon."""
+        if self.looks.knows("lags") and not self.looks.is_slow("lags"):
+            return {}
+        names = tuple(row.group_id for row in shown)
+        return await self.looks.soon(("lags", names), lambda: self._lags_of(shown), self._list_s) or {}
+
+    async def _lags(self) -> Lags:
+        lags = await self._lags_of((await self.groups())[:MAX_GROUPS])
+        self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in lags.items()})
+        return lags
+
+    async def _lags_of(self, listings: Sequence[GroupListing]) -> Lags:
+        positions = await self.admin.groups.offsets_of([row.group_id for row in listings if row.type != SHARE])
+        every = list({partition: None for rows in positions.values() for partition in rows})
+        ends: dict[TopicPartition, int] = {}
+        for first in range(0, len(every), PARTITIONS_AT_ONCE):
+            asked = dict.fromkeys(every[first : first + PARTITIONS_AT_ONCE], LATEST)
+            found, _ = await self.admin.offsets_that_can_be_had(asked)
+            ends |= {one: end.offset for one, end in found.items()}
+        lags: dict[str, Mapping[TopicPartition, Lag]] = {
+            name: {one: max(ends[one] - row.offset, 0) for one, row in rows.items() if one in ends}
             for name, rows in positions.items()
         }
         for name in [row.group_id for row in listings if row.type == SHARE]:
             with suppress(*REFUSALS):
                 found_lags = (await self.share_positions(name)).items()
                 lags[name] = {place: one.lag for place, one in found_lags if one.lag is not None}
-        self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in lags.items()})
         return lags
 
     async def moves(self) -> Mapping[TopicPartition, Reassignment]:
@@ -266,3 +316,7 @@ class WatchedCluster:
 
     async def storage_groups(self) -> Sequence[StorageGroup]:
         return await self.looks.at("storage groups", self.admin.storage_groups.describe)
+
+
+def _dirs_key(topics: Sequence[TopicMetadata] | None) -> tuple[str, tuple[str, ...] | None]:
+    return "log dirs", None if topics is None else tuple(topic.name for topic in topics)

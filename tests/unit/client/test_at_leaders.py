@@ -94,6 +94,18 @@ async def test_a_refusal_that_passed_is_no_failure() -> None:
     assert asked_about(fake) == [[0, 1], [0, 1]]
 
 
+async def test_who_leads_is_not_asked_again_while_it_is_known() -> None:
+    fake = FakeCluster(partitions=2)
+    fake.scripts[ApiKey.LIST_OFFSETS] = [offsets({}), offsets({}), offsets({1: PASSING}), offsets({})]
+    async with fake_broker(fake) as fake.broker, Admin([fake.broker.address], SETTINGS) as admin:
+        looks = []
+        for _ in range(3):
+            found, failures = await admin.offsets_that_can_be_had({T0: -1, T1: -1})
+            assert (found, failures) == ({T0: FOUND, T1: FOUND}, {})
+            looks.append(len(fake.asked(ApiKey.METADATA)))
+    assert looks[0] == looks[1] < looks[2], "a leader that was refused is looked for"
+
+
 Told = tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]
 NOTHING: dict[TopicPartition, int] = {}
 

@@ -138,9 +138,11 @@ async def test_a_process_looks_at_records_and_outlives_what_kills_it() -> None:
     async with ApartReader() as reader:
         reader.learn(schema(CLICK))
         reader.learn(schema(NOTHINGS, 8))
-        well = base64.b64decode(await reader.make(schema(CLICK), '{"n": 1, "who": null}'))
+        (well,) = [one async for one in reader.make(schema(CLICK), ['{"n": 1, "who": null}'])]
+        bad = reader.make(schema(CLICK), ['{"n": 1, "who": null}', '{"n": 1.5}', '{"n": 2, "who": null}'])
+        assert await anext(bad) == well
         with pytest.raises(ConsoleError, match="no value of schema 7"):
-            await reader.make(schema(CLICK), '{"n": 1.5}')
+            await anext(bad)
         records = [raw(well, 7), raw(bomb, 8), raw(b"x" * (LARGEST + 1)), raw(b"\0\0\0\0\x07", 7), raw(well, 7)]
         answers = await reader.look(records, 5)
         assert [one["matches"] for one in answers] == [True] * 5

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,10 +13,12 @@ import pytest
 from penstock.client.producer import Producer
 from penstock.client.values import ConsumedRecord
 from penstock.console import imports, verbatim
+from penstock.console.apart.schema import AVRO, KnownSchema
 from penstock.console.asked import Means
 from penstock.console.errors import ConsoleError
 from penstock.console.imports import MOST_COLUMNS, Read, read
 from penstock.console.matching import Found
+from penstock.console.schemas import SchemaRegistry
 from penstock.console.serving.lines import line
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -154,6 +157,79 @@ async def test_other_pages_do_not_wait_while_a_piece_is_read(monkeypatch: pytest
     monkeypatch.setattr(imports, "read", slowly)
     asyncio.get_running_loop().call_soon(goes_on.set)
     assert (await imports.Importer(cast("Means", None)).preview({}))["records"] == 0
+
+
+SCHEMA = KnownSchema(9, AVRO, b'{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}')
+KEYS = KnownSchema(8, AVRO, b'"string"')
+
+
+class Registry:
+    async def latest(self, subject: str) -> KnownSchema:
+        return {"v": SCHEMA, "k": KEYS}[subject]
+
+
+async def sent_by_schema(text: str, monkeypatch: pytest.MonkeyPatch, *, dry: bool = False, **more: str) -> list[Read]:
+    """What would go to the topic."""
+    found: list[Read] = []
+
+    class Sends:
+        def __init__(self, *_: Any) -> None:
+            self.cluster = SimpleNamespace(topic=self.nothing)
+
+        async def nothing(self, *_: Any) -> None:
+            pass
+
+        async def begin(self) -> Any:
+            return self
+
+        __aenter__, __aexit__ = begin, nothing
+
+    async def sent(_: Any, __: str, those: Sequence[Read]) -> list[tuple[int, BaseException]]:
+        found.extend(those)
+        return []
+
+    monkeypatch.setattr(imports, "Producer", Sends)
+    monkeypatch.setattr(imports, "sent", sent)
+    means = Means(cast("Any", SimpleNamespace(bootstrap_servers="")), {}, cast("SchemaRegistry", Registry()))
+    asked = {"topic": "t", "text": text, "kind": "jsonl", "shape": "records", **more}
+    importer = imports.Importer(means)
+    await (importer.preview(asked) if dry else importer.send(asked))
+    return found
+
+
+async def test_values_are_made_by_the_schema_and_what_an_export_wrote_of_them_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    head = b"\0\0\0\0\x09"
+    shown = {"text": '{"n": 2}', "size": 8, "cut": False}
+    exported = b"".join(line(Found(ConsumedRecord("t", 0, 0, 1, b"\xff", head + b"\x04", []), value=shown))).decode()
+    text = f'{{"value": {{"n": 1}}}}\n{{"key": null, "value": null}}\n{exported}'
+    found = await sent_by_schema(text, monkeypatch, value_schema="v")
+    assert [(one.line, one.key, one.value) for one in found] == [
+        (1, None, head + b"\x02"),
+        (2, None, None),
+        (3, b"\xff", head + b"\x04"),
+    ]
+    (both,) = await sent_by_schema(
+        '{"key": "\\"a\\"", "value": {"n": 1}}', monkeypatch, key_schema="k", value_schema="v"
+    )
+    assert (both.key, both.value) == (b"\0\0\0\0\x08\x02a", head + b"\x02")
+
+
+@pytest.mark.parametrize(
+    ("dry", "bad", "why"),
+    [
+        (False, '{"n": "x"}', "line 4: it is no value of schema 9: "),
+        (True, '{"base64": "/w=="}', "line 4: it is no text"),
+    ],
+)
+async def test_a_line_that_is_no_value_of_the_schema_is_named(
+    monkeypatch: pytest.MonkeyPatch, dry: bool, bad: str, why: str
+) -> None:
+    text = f'{{"value": null}}\n\n{{"value": {{"n": 1}}}}\n{{"value": {bad}}}\n{{"value": {{"n": 2}}}}'
+    with pytest.raises(ConsoleError, match=why) as caught:
+        await sent_by_schema(text, monkeypatch, dry=dry, value_schema="v")
+    assert caught.value.status == 400
 
 
 async def test_behind_a_record_that_the_client_refuses_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,12 @@
 import re
 
 from tests.cluster.console_shown import ADDRESSES
+from tests.cluster.test_console_pages_of_all_kinds import DIALOGS
 
 from penstock.console.serving.assets import FOLDER
+
+MOVED = {"elect-leader"}
+"""It has no fields, and is there where another replica leads than should."""
 
 
 def test_every_page_and_every_tab_is_in_the_table() -> None:
@@ -16,3 +20,9 @@ def test_every_page_and_every_tab_is_in_the_table() -> None:
     assert looked_at == set(pages)
     shown = {re.sub(r".*tab=", "", address) for address, _ in ADDRESSES if "tab=" in address}
     assert shown | {tabs[0]} == set(tabs), "the first one is shown by itself"
+
+
+def test_a_dialog_of_every_kind_is_in_the_table() -> None:
+    actions = {one for file in FOLDER.glob("*.js") for one in re.findall(r'\baction="([\w-]+)"', file.read_text())}
+    assert len(actions) >= 13
+    assert {action for action, *_ in DIALOGS} == actions - MOVED

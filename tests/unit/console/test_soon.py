@@ -58,6 +58,9 @@ class World:
         await asyncio.sleep(ANSWERS_S)
         return {WHERE: OffsetAndMetadata(3)}
 
+    async def offsets_of(self, names: list[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        return {name: await self.offsets(name) for name in names}
+
     async def nothing(self, *_: Any, **__: Any) -> Any:
         await asyncio.sleep(ANSWERS_S)
         return None
@@ -73,7 +76,11 @@ class World:
             SimpleNamespace(
                 topics=SimpleNamespace(describe=self.topics),
                 groups=SimpleNamespace(
-                    describe=self.group, listings=self.groups, offsets=self.offsets, history=self.nothing
+                    describe=self.group,
+                    listings=self.groups,
+                    offsets=self.offsets,
+                    offsets_of=self.offsets_of,
+                    history=self.nothing,
                 ),
                 cluster=SimpleNamespace(refresh=self.nothing),
                 describe_cluster=self.no_brokers,

@@ -27,7 +27,7 @@ async def refused(*_: Any) -> Any:
     raise NoGroupsError
 
 
-async def metrics_of(node_id: int) -> list[Metric]:
+async def metrics_of(node_id: int, **_: bool) -> list[Metric]:
     if node_id == 1:
         raise ConnectionFailedError("refused")
     if node_id == 2:

@@ -128,9 +128,16 @@ async def test_a_node_with_all_that_it_can_have_says_all_of_it(tmp_path: Path) -
             async with asyncio.timeout(PATIENCE_S):
                 while not {f"group-{number}.leader" for number in range(2)} <= {one.name for one in told}:
                     told = await admin.quorum.metrics_of(config.node_id)
+            whole = await admin.quorum.metrics_of(config.node_id, of_the_whole=True)
     finally:
         await node.stop()
     names = {group: " ".join(sorted({_name(one) for one in told if one.group == group})) for group in COUNTED}
     assert names == COUNTED
     rows = [(one.group, f"{one.name} {form(one.value)}") for one in told if one.group not in COUNTED]
     assert rows == [(group, row) for group, its in ROWS.items() for row in its]
+    unlabelled = {
+        (one.group, one.name)
+        for one in told
+        if "." not in one.name.removesuffix(".count").removesuffix(".mean").removesuffix(".max")
+    }
+    assert {(one.group, one.name) for one in whole} == unlabelled

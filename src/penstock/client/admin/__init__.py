@@ -174,7 +174,11 @@ class Admin:
         await self.cluster.from_controller(request, UnregisterControllerResponse, f"controller {node_id}")
 
     async def describe_log_dirs(
-        self, nodes: Collection[int] | None = None, topics: Mapping[str, Collection[int]] | None = None
+        self,
+        nodes: Collection[int] | None = None,
+        topics: Mapping[str, Collection[int]] | None = None,
+        *,
+        with_compaction: bool = True,
     ) -> list[LogDirDescription]:
         """Of these nodes, without those that are not in service; None means all nodes, or all partitions."""
         request = DescribeLogDirsRequest(
@@ -189,7 +193,7 @@ class Admin:
             answers = await asyncio.gather(
                 *(self.cluster.to_node(node_id, request, DescribeLogDirsResponse) for node_id in asked)
             )
-            compacted = [await self._compacted_logs(node_id) for node_id in asked]
+            compacted = [await self._compacted_logs(node_id) if with_compaction else {} for node_id in asked]
             return [
                 description
                 for node_id, answer, logs in zip(asked, answers, compacted, strict=True)

@@ -1,13 +1,19 @@
 """Groups from outside: list, describe, delete, put members out, and move their offsets."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from penstock.client.admin.group_history import GroupHistory, history_from
 from penstock.client.admin.share_groups import ShareGroupAdmin
 from penstock.client.admin.streams_groups import StreamsGroupAdmin, partitions_of
 from penstock.client.cluster import ClusterClient
-from penstock.client.committed_offsets import check_group, commit, delete_committed, fetch_committed
+from penstock.client.committed_offsets import (
+    check_group,
+    commit,
+    delete_committed,
+    fetch_committed,
+    fetch_committed_of,
+)
 from penstock.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from penstock.client.errors import UnsupportedByBrokerError, raise_for
 from penstock.client.values import OffsetAndMetadata, TopicPartition
@@ -206,6 +212,10 @@ class GroupAdmin:
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         return await fetch_committed(self._cluster, group_id, partitions)
+
+    async def offsets_of(self, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Of many groups in few requests; one of which nothing is told now is left out."""
+        return await fetch_committed_of(self._cluster, group_ids)
 
     async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The group must have no members."""

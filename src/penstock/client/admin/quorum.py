@@ -161,12 +161,14 @@ class QuorumAdmin:
         _raise_for(answer.error_code, answer.error_message, f"node {node_id}")
         return MetadataState(answer.node_id, answer.offset, answer.epoch, answer.checksum)
 
-    async def metrics_of(self, node_id: int) -> list[Metric]:
+    async def metrics_of(self, node_id: int, *, of_the_whole: bool = False) -> list[Metric]:
         """What this node says of itself in numbers, by the names of Kafka's metrics.
 
+        `of_the_whole`: not what it says of each topic, partition, request or listener, of which there may be very many.
         A node that cannot be reached is not waited for.
         """
-        answer = await self._cluster.to_node(node_id, DescribeMetricsRequest(), DescribeMetricsResponse)
+        request = DescribeMetricsRequest(of_the_whole=of_the_whole)
+        answer = await self._cluster.to_node(node_id, request, DescribeMetricsResponse)
         _raise_for(answer.error_code, answer.error_message, f"node {node_id}")
         return answer.metrics
 

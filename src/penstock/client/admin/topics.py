@@ -1,10 +1,10 @@
 """Topics from outside: create, list, describe, enlarge, delete, cut off their beginnings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from penstock.client.at_leaders import Failures, ask_leaders, ask_leaders_that_answer
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import ConnectionFailedError, raise_for
+from penstock.client.errors import ConnectionFailedError, ProtocolViolationError, raise_for
 from penstock.client.messages import Refused
 from penstock.client.metadata import TopicMetadata, topic_from
 from penstock.client.values import TopicPartition, by_topic
@@ -31,12 +31,11 @@ from penstock.protocol.messages.delete_records import (
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from penstock.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponseTopic,
     TopicRequest,
 )
-from penstock.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor as Cursor
+from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponseCursor as NextCursor
 from penstock.protocol.schema import Message
 from penstock.protocol.value import Value, fresh
 
@@ -155,16 +154,34 @@ class TopicAdmin:
         """The first topics in the order of their names, and whether those are all: what would be
         more than so many partitions is left out. UnsupportedByBrokerError where only all topics can be asked for.
         """
-        request = DescribeTopicPartitionsRequest(response_partition_limit=partitions)
+        page, rest = await self._page(partitions, None)
+        return [topic for topic in page if not (rest and _goes_on(topic, rest))], rest is None
+
+    async def pages(self, partitions: int) -> AsyncIterator[list[TopicMetadata]]:
+        """All topics in the order of their names, a few at a time: the ones with about so many partitions.
+
+        UnsupportedByBrokerError where only all topics can be asked for at once.
+        """
+        begun: TopicMetadata | None = None
+        cursor: Cursor | None = None
+        while True:
+            page, rest = await self._page(partitions, cursor)
+            if begun is not None and page and page[0].topic_id == begun.topic_id:
+                page[0] = page[0].replace(partitions=begun.partitions | page[0].partitions)
+            begun = page.pop() if rest is not None and page and _goes_on(page[-1], rest) else None
+            yield page
+            if rest is None:
+                return
+            if cursor is not None and _place(rest) <= _place(cursor):
+                raise ProtocolViolationError(f"the topics behind {cursor.topic_name!r} have no end")
+            cursor = Cursor(topic_name=rest.topic_name, partition_index=rest.partition_index)
+
+    async def _page(self, partitions: int, cursor: Cursor | None) -> tuple[list[TopicMetadata], NextCursor | None]:
+        """Of topics that can be told of; and where the next page begins."""
+        request = DescribeTopicPartitionsRequest(response_partition_limit=partitions, cursor=cursor)
         answer = await self._cluster.to_any(request, DescribeTopicPartitionsResponse)
-        rest = answer.next_cursor
-        found = [
-            topic
-            for row in answer.topics
-            if not row.error_code and not (rest and rest.partition_index > 0 and rest.topic_name == row.name)
-            if (topic := _described(row)) is not None
-        ]
-        return found, rest is None
+        topics = (topic_from(row) for row in answer.topics if not row.error_code)
+        return [topic for topic in topics if topic is not None], answer.next_cursor
 
     async def eligible_leaders(self, names: Sequence[str]) -> dict[TopicPartition, EligibleLeaders]:
         """As far as the cluster knows; empty if it cannot tell."""
@@ -183,9 +200,8 @@ class TopicAdmin:
                     known[partition] = EligibleLeaders(row.eligible_leader_replicas or [], row.last_known_elr or [])
             if answer.next_cursor is None:
                 return known
-            request.cursor = DescribeTopicPartitionsRequestCursor(
-                topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
-            )
+            rest = answer.next_cursor
+            request.cursor = Cursor(topic_name=rest.topic_name, partition_index=rest.partition_index)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Cut off what lies before these offsets (-1: everything); each partition's new first offset."""
@@ -240,26 +256,10 @@ def _raise_for(code: int, message: str | None, subject: str) -> None:
     raise_for(code, message, subject)
 
 
-def _described(row: DescribeTopicPartitionsResponseTopic) -> TopicMetadata | None:
-    """As Metadata tells it."""
-    partitions = [
-        MetadataResponsePartition(
-            error_code=one.error_code,
-            partition_index=one.partition_index,
-            leader_id=one.leader_id,
-            leader_epoch=one.leader_epoch,
-            replica_nodes=one.replica_nodes,
-            isr_nodes=one.isr_nodes,
-            offline_replicas=one.offline_replicas,
-        )
-        for one in row.partitions
-    ]
-    return topic_from(
-        MetadataResponseTopic(
-            error_code=row.error_code,
-            name=row.name,
-            topic_id=row.topic_id,
-            is_internal=row.is_internal,
-            partitions=partitions,
-        )
-    )
+def _goes_on(topic: TopicMetadata, rest: NextCursor) -> bool:
+    """Whether the next page has more of a topic's partitions."""
+    return rest.partition_index > 0 and rest.topic_name == topic.name
+
+
+def _place(cursor: Cursor | NextCursor) -> tuple[str, int]:
+    return cursor.topic_name, cursor.partition_index

@@ -8,9 +8,11 @@ import base64
 import resource
 import signal
 import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
-from penstock.console.apart.decoding import Decode, decoder_of, encoder_of
+from penstock.console.apart.decoding import Decode, Encode, decoder_of, encoder_of
 from penstock.console.apart.expressions import Expression, ExpressionError, Looked
 from penstock.console.apart.frames import Begin, Learn, Look, Make, Question, Raw, read_question, write_answer
 from penstock.console.apart.schema import KnownSchema, UnreadableError
@@ -26,19 +28,19 @@ class Apart:
         self._expression: Expression | None = None
         self._schemas: dict[int, KnownSchema] = {}
         self._decoders: dict[int, Decode] = {}
+        self._encoders: dict[int, Encode] = {}
 
-    def answer(self, question: Question) -> list[dict[str, Any]]:
-        """All at once, but for records."""
+    def answers(self, question: Question) -> Iterator[dict[str, Any]]:
+        """Each has its own processor time."""
         match question:
             case Begin():
-                return [self._begin(question.expression)]
+                yield self._begin(question.expression)
             case Learn():
                 self._schemas[question.schema.number] = question.schema
-                return []
             case Make():
-                return [self._make(question)]
+                yield from map(partial(self._made, question.schema), question.texts)
             case Look():
-                raise AssertionError("records are answered one by one")
+                yield from (self.seen(raw, question.most) for raw in question.records)
 
     def _begin(self, expression: str) -> dict[str, Any]:
         try:
@@ -47,9 +49,11 @@ class Apart:
             return {"problem": str(error)}
         return {}
 
-    def _make(self, question: Make) -> dict[str, Any]:
+    def _made(self, schema: KnownSchema, text: str) -> dict[str, Any]:
         try:
-            return {"data": base64.b64encode(encoder_of(question.schema)(question.text)).decode()}
+            if schema.number not in self._encoders:
+                self._encoders[schema.number] = encoder_of(schema)
+            return {"data": base64.b64encode(self._encoders[schema.number](text)).decode()}
         except UnreadableError as error:
             return {"problem": str(error)}
 
@@ -107,14 +111,12 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     apart, questions, answers = Apart(), sys.stdin.buffer, sys.stdout.buffer
     while (question := read_question(questions)) is not None:
-        records = question.records if isinstance(question, Look) else ()
-        for raw in records:
+        following = apart.answers(question)
+        while True:
             signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
-            write_answer(answers, apart.seen(raw, question.most if isinstance(question, Look) else 0))
-        if not isinstance(question, Look):
-            signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
-            for answer in apart.answer(question):
-                write_answer(answers, answer)
+            if (answer := next(following, None)) is None:
+                break
+            write_answer(answers, answer)
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 

@@ -50,10 +50,10 @@ class Look(Value):
 
 
 class Make(Value):
-    """A value of JSON by a schema. Answered."""
+    """Values of JSON by a schema. An answer for each."""
 
     schema: KnownSchema
-    text: str
+    texts: Sequence[str]
 
 
 Question = Begin | Learn | Look | Make

@@ -1,6 +1,6 @@
 // Records out of a file, sent piece by piece: whole lines at a time.
 
-import { bytes, count, html, post, useEffect, useRef, useState } from "./core.js";
+import { bytes, count, html, post, session, useEffect, useRef, useState } from "./core.js";
 import { Table, say } from "./parts.js";
 import { oneLine } from "./records.js";
 
@@ -43,6 +43,7 @@ async function* pieces(file, kind) {
 export const Import = ({ topic }) => {
   const [file, setFile] = useState(null);
   const [shape, setShape] = useState("records");
+  const [schema, setSchema] = useState("");
   const [seen, setSeen] = useState(null);
   const [sent, setSent] = useState(null);
   const [problem, setProblem] = useState(null);
@@ -59,7 +60,7 @@ export const Import = ({ topic }) => {
       if (file.size > MOST) throw new Error(`A file has ${bytes(MOST)} at most: penstock produce takes larger ones.`);
       for await (const { text, lines, at } of pieces(file, kind)) {
         if (stops.current) break;
-        const found = await post("/api/import", { topic, kind, shape, columns, line: String(line), text, dry });
+        const found = await post("/api/import", { topic, kind, shape, columns, line: String(line), text, dry, value_schema: schema });
         if (isOld()) return;
         if (dry) return void setSeen(found);
         [line, records, columns] = [line + lines, records + found.records, found.columns];
@@ -76,8 +77,10 @@ export const Import = ({ topic }) => {
     setSeen(null);
     setSent(null);
     if (file) send(true);
-  }, [file, shape]);
+  }, [file, shape, schema]);
   useEffect(() => () => (stops.current = true), []);
+  // Nothing is sent by a schema before it is known what that makes of the first records.
+  const choose = (subject) => subject !== schema && (setSchema(subject), setSeen(null));
   const busy = sent && !sent.over;
   return html`<form class="filters" onSubmit=${(event) => (event.preventDefault(), setSent({ records: 0, at: 0 }), send())}>
       <label>File<input type="file" accept=".jsonl,.ndjson,.json,.csv" disabled=${busy} onChange=${(event) => setFile(event.target.files[0])} /></label>
@@ -85,6 +88,7 @@ export const Import = ({ topic }) => {
         <option value="records">a record: key, value, headers</option>
         <option value="values">a value</option>
       </select></label>
+      ${session.has_registry && html`<label>Values by the latest schema of<input ...${{ value: schema, placeholder: `a subject, as ${topic}-value` }} autocomplete="off" disabled=${busy} onChange=${(event) => choose(event.target.value.trim())} /></label>`}
       <button class="main" disabled=${!seen || sent}>Send them</button>
       ${busy && html`<button type="button" onClick=${() => (stops.current = true)}>Stop</button>`}
     </form>

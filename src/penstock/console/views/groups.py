@@ -27,24 +27,22 @@ async def groups(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     if number(query, "desc", 0):
         found.reverse()
     first = number(query, "from", 0)
-    return {
-        "total": len(found),
-        "from": first,
-        "groups": [
-            _listing(row, totals.get(row.group_id), lags.get(row.group_id, {}))
-            for row in found[first : first + number(query, "limit", 100, MAX_ROWS)]
-        ],
-    }
+    shown = found[first : first + number(query, "limit", 100, MAX_ROWS)]
+    now = {**lags, **await watched.lags_now(shown)}
+    rows = [_listing(row, now.get(row.group_id)) for row in shown]
+    if sort == "lag":
+        rows.sort(key=lambda row: int(row["lag"] or -1), reverse=bool(number(query, "desc", 0)))
+    return {"total": len(found), "from": first, "groups": rows}
 
 
-def _listing(row: GroupListing, lag: int | None, lags: Mapping[TopicPartition, Lag]) -> dict[str, Any]:
+def _listing(row: GroupListing, lags: Mapping[TopicPartition, Lag] | None) -> dict[str, Any]:
     return {
         "name": row.group_id,
         "state": row.state,
         "type": row.type,
         "protocol": row.protocol_type,
-        "lag": None if lag is None else str(lag),
-        "topics": sorted({one.topic for one in lags})[:5],
+        "lag": None if lags is None else str(sum(lags.values())),
+        "topics": sorted({one.topic for one in lags or ()})[:5],
     }
 
 

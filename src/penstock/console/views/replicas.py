@@ -12,10 +12,10 @@ async def moves(watched: WatchedCluster, _: Query) -> dict[str, Any]:
     """A move has come as far as the new replicas have bytes of the partition's."""
     found = dict(sorted((await watched.moves()).items())[:MAX_ROWS])
     sizes: dict[tuple[TopicPartition, int], int] = {}
-    for topic in sorted({one.topic for one in found}):
-        for directory in await watched.log_dirs(topic):
-            for partition, replica in directory.partitions.items():
-                sizes[partition, directory.node_id] = replica.size_bytes
+    topics = [await watched.topic(name) for name in sorted({one.topic for one in found})]
+    for directory in await watched.log_dirs(topics) if topics else ():
+        for partition, replica in directory.partitions.items():
+            sizes[partition, directory.node_id] = replica.size_bytes
     rows = []
     for one, move in found.items():
         whole = max((sizes.get((one, node), 0) for node in move.replicas), default=0)

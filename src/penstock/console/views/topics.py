@@ -47,12 +47,16 @@ async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     found = [
         topic for name, topic in known.items() if words in name.lower() and (with_internal or not topic.is_internal)
     ]
-    sizes = _by_topic(await (watched.log_dirs() if sort == "bytes" else watched.log_dirs_soon()))
     found.sort(key=lambda topic: topic.name)
-    if sort != "name":
-        found.sort(key=(lambda topic: sizes.get(topic.name, -1)) if sort == "bytes" else ORDERS[sort])
+    if sort == "bytes":
+        all_sizes = _by_topic(await watched.log_dirs())
+        found.sort(key=lambda topic: all_sizes.get(topic.name, -1))
+    elif sort != "name":
+        found.sort(key=ORDERS[sort])
     if number(query, "desc", 0):
         found.reverse()
+    rows = await watched.topics_now(found[first : first + number(query, "limit", 100, MAX_ROWS)])
+    sizes = all_sizes if sort == "bytes" else _by_topic(await watched.log_dirs_soon(rows))
     return {
         "total": len(found) if is_all else None,
         "from": first,
@@ -66,7 +70,7 @@ async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
                 "offline": _offline(topic),
                 "bytes": str(sizes[topic.name]) if topic.name in sizes else None,
             }
-            for topic in found[first : first + number(query, "limit", 100, MAX_ROWS)]
+            for topic in rows
         ],
     }
 
@@ -99,7 +103,7 @@ async def topic(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     ]
     chosen = [row.topic_partition for row in rows]
     begins, ends = await watched.offsets(chosen, EARLIEST), await watched.offsets(chosen, LATEST)
-    sizes = _sizes(await watched.log_dirs(name))
+    sizes = _sizes(await watched.log_dirs([found]))
     waiting = await watched.waiting(name)
     return {
         "name": found.name,
@@ -138,15 +142,17 @@ async def topic_configs(watched: WatchedCluster, query: Query) -> dict[str, Any]
 async def consumers(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     """Groups that have offsets of a topic, with the lag there."""
     name = needed(query, "name")
-    states = {row.group_id: row.state for row in await watched.groups()}
+    listed = {row.group_id: row for row in await watched.groups()}
+    lags = {group: rows for group, rows in (await watched.lags()).items() if any(one.topic == name for one in rows)}
+    shown = [listed[group] for group in list(lags)[:MAX_ROWS] if group in listed]
     found = [
         {
             "group": group,
-            "state": states.get(group, ""),
+            "state": listed[group].state if group in listed else "",
             "partitions": sum(one.topic == name for one in rows),
             "lag": str(sum(lag for one, lag in rows.items() if one.topic == name)),
         }
-        for group, rows in (await watched.lags()).items()
+        for group, rows in {**lags, **await watched.lags_now(shown)}.items()
         if any(one.topic == name for one in rows)
     ]
     return {"groups": sorted(found, key=lambda row: -int(str(row["lag"])))[:MAX_ROWS]}

@@ -8,6 +8,7 @@ Besides, of each topic with `penstock.delay.enable` it is told how many records 
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final
 
 from penstock.metadata.configs.topic import DELAY_ENABLE
@@ -33,7 +34,7 @@ LOOKED_AT: Final = 500
 def describe_metrics(
     node: Broker | ControllerNode, context: RequestContext, request: DescribeMetricsRequest
 ) -> Steps[DescribeMetricsResponse]:
-    rows = yield from metric_steps(node.metrics)
+    rows = yield from metric_steps(node.metrics, of_the_whole=request.of_the_whole)
     if isinstance(node, Broker):
         rows += yield from waiting(node)
     return DescribeMetricsResponse(node_id=node.node_id, metrics=rows)
@@ -72,8 +73,8 @@ def metric_rows(registry: Registry) -> list[Metric]:
         return rows
 
 
-def metric_steps(registry: Registry) -> Steps[list[Metric]]:
-    """Group by group, and within a group what stands for itself before what has labels.
+def metric_steps(registry: Registry, *, of_the_whole: bool = False) -> Steps[list[Metric]]:
+    """Group by group, and within a group what stands for itself before what has labels, unless only `of_the_whole`.
 
     It costs as much as there are topics and partitions, so ask every few seconds at most.
     """
@@ -81,7 +82,8 @@ def metric_steps(registry: Registry) -> Steps[list[Metric]]:
     for metric in list(registry):
         yield None
         group = metric.group
-        for labels, value in metric.samples():
+        samples = takewhile(lambda one: not one[0], metric.samples()) if of_the_whole else metric.samples()
+        for labels, value in samples:
             name = (
                 "".join(f"{label}-{of}." for label, of in zip(metric.labels, labels, strict=bool(labels))) + metric.name
             )

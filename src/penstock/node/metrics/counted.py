@@ -38,10 +38,11 @@ def register_counts(registry: Registry, counts: NodeCounts) -> None:
     )
 
 
-def _of_topics(counts: NodeCounts, attribute: str) -> dict[Labels, int]:
+def _of_topics(counts: NodeCounts, attribute: str) -> Iterator[tuple[Labels, int]]:
     total, by_topic = counts.topics.numbers(attribute)
-    found: dict[Labels, int] = {(): total}
-    return found | {(topic,): number for topic, number in by_topic.items()}
+    yield (), total
+    for topic, number in by_topic.items():
+        yield (topic,), number
 
 
 def _register_requests(registry: Registry, counts: NodeCounts) -> None:

@@ -80,7 +80,7 @@ class Metric(Value, Generic[T]):
     labels: tuple[str, ...] = ()
 
     def samples(self) -> Iterable[tuple[Labels, T]]:
-        """Its values now, one for each combination of labels that there is."""
+        """Its values now, one for each combination of labels that there is; the sum of all first."""
         found = self.read()
         if isinstance(found, Iterator):
             return found

@@ -77,7 +77,9 @@ class DescribeMetadataResponse(Message, versions="0-0", flexible="0+"):
 
 
 class DescribeMetricsRequest(Message, versions="0-0", flexible="0+"):
-    """Each node answers for itself."""
+    """Each node answers for itself. `of_the_whole`: without what has labels, as each topic has."""
+
+    of_the_whole: bool = field("bool", "0+", default=False, tag=0, tagged="0+")
 
 
 class Metric(Message, versions="0-0", flexible="0+"):

@@ -117,6 +117,8 @@ FROM_METADATA = {
     "storage_groups.members",
 }
 """They make something of the answer of Metadata, or its pages, whose errors are each topic's own."""
+LEFT_OUT = {"groups.offsets_of"}
+"""What one of many refuses is not told (`test_committed_of_many.py`)."""
 PASSED_OVER = (ApiKey.DESCRIBE_TOPIC_PARTITIONS,)
 """Asked for what is known besides of topics that Metadata has told of: rows with an error know nothing more."""
 
@@ -189,7 +191,7 @@ def test_every_method_is_here() -> None:
     parts = {name: part for name, part in vars(admin).items() if type(part).__name__.endswith("Admin")}
     assert len(parts) == 14
     known = {*methods(admin), *(f"{part}.{name}" for part, it in parts.items() for name in methods(it))}
-    assert known == CALLS.keys() | FROM_METADATA
+    assert known == CALLS.keys() | FROM_METADATA | LEFT_OUT
 
 
 @pytest.mark.parametrize("name", CALLS)
