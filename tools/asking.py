@@ -1,9 +1,10 @@
 """Asks tests about bugs, each in a forked child: for `mutants.py` and `planted.py`.
 
 What is imported, and which tests there are, is found out once. Then all tests run once in a child, in which the lines
-where a bug will be planted tell that they ran; and each bug is asked of the tests that run its line. Its child gives
-the functions that live the changed code. What ran already when modules were imported (constants, bodies of classes,
-tables) is asked in a child that forgets all modules and imports them anew.
+where a bug will be planted tell that they ran (with a file that keeps it: all lines of these files, for other draws
+over the same code); and each bug is asked of the tests that run its line. Its child gives the functions that live the
+changed code. What ran already when modules were imported (constants, bodies of classes, tables) is asked in a child
+that forgets all modules and imports them anew.
 """
 
 import ast
@@ -14,23 +15,26 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 import pytest
 from tools.children import NO_VERDICT, NOTICED, SURVIVES, verdict_of
-from tools.other_code import RAN, CannotSwapError, OtherCode, functions_of, swap, telling
+from tools.other_code import RAN, CannotSwapError, OtherCode, functions_of, swap, tellers, telling
 from tools.planter import ROOT, SOURCE
 
 OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "--assert=plain")
 """Plain assertions: pytest would rewrite those of a package that brings a plugin, and read its modules itself."""
 
-NEVER_RUN = "no test runs it"
-SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT)
+NEVER_RUN, NOT_ALL = "no test runs it", "not asked fully"
+"""The second: no test that was asked noticed it, and others that run its line were left, as the CPU time was over."""
+SAME = "makes no difference"
+SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT, NOT_ALL)
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -99,23 +103,34 @@ class Asker:
     judge: Callable[["Asker"], None]
     longest_s: float = ASKED_CPU_S
     """A test that takes more CPU time is not asked."""
+    most_s: float = ASKED_CPU_S
+    """So much CPU time of tests is asked about a bug."""
+    kept: Path | None = None
+    """A file that keeps which tests run which lines of `files`."""
+    files: Sequence[Path] = ()
     tests: list[Asked] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._ran: set[int] = set()
         self._failed = False
         self._told = Path()
+        self._seen = Path()
 
     def collect(self, places: Sequence[str]) -> None:
         """Import these tests with all that they import, and let the judge begin."""
         setattr(builtins, RAN, self._ran.add)
-        lines: dict[Path, dict[int, int]] = {}
-        for number, bug in enumerate(self.bugs):
-            lines.setdefault(bug.path, {})[number] = bug.line
-        self._code = OtherCode({path: telling(path, of) for path, of in lines.items()})
+        tells = {path: tellers(path) for path in sorted({*self.files, *(bug.path for bug in self.bugs)})}
+        self._at = [(bug.path, tells[bug.path][bug.line]) for bug in self.bugs]
+        lines = [(path, line) for path, of in tells.items() for line in sorted(set(of.values()))]
+        self._lines = lines if self.files else list(dict.fromkeys(self._at))
+        told: dict[Path, dict[int, int]] = {path: {} for path in tells}
+        for number, (path, line) in enumerate(self._lines):
+            told[path][number] = line
+        self._code = OtherCode({path: telling(path, of) for path, of in told.items()})
         sys.meta_path.insert(0, self._code)
         with tempfile.TemporaryDirectory() as directory:
             self._told = Path(directory, "told")
+            self._seen = self.kept or Path(directory, "seen")
             code = pytest.main([*OPTIONS, f"--basetemp={directory}/tests", *places], [self])
         if not self.tests:
             sys.exit(f"the tests cannot be collected ({code})")
@@ -123,8 +138,10 @@ class Asker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.tests = [Asked(item) for item in session.items]
-        self._at_import = frozenset(self._ran)
+        self._at_import = self._bugs_of(self._by_file(self._ran))
         self._functions = functions_of(ROOT / "src")
+        if not self._functions:
+            sys.exit("no function of the source is to be found, so no bug could be planted")
         gc.freeze()  # children would copy what their collector touches
         self.judge(self)
         return True
@@ -132,30 +149,55 @@ class Asker:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._failed |= report.failed
 
+    def _by_file(self, numbers: Iterable[int]) -> dict[str, int]:
+        """The lines of each file, as it is, as bits of a number."""
+        found: dict[str, int] = {}
+        for path, line in map(self._lines.__getitem__, numbers):
+            found[_as_it_is(path)] = found.get(_as_it_is(path), 0) | 1 << line
+        return found
+
+    def _bugs_of(self, lines: Mapping[str, int]) -> frozenset[int]:
+        at = ((number, lines.get(_as_it_is(path), 0), line) for number, (path, line) in enumerate(self._at))
+        return frozenset(number for number, of_file, line in at if of_file >> line & 1)
+
     def watch(self, tests: Sequence[Asked]) -> None:
-        """Run them all without a bug. One that ends the child, or takes so long that it is ended, is broken, and the
-        others go on in another child.
+        """Run those without a bug that have not been seen. One that ends the child, or takes so long that it is ended,
+        is broken, and the others go on in another child.
         """
-        left = list(tests)
         for _ in range(MOST_BREAKING):
-            self._told.write_text("")
-            verdict_of(partial(self._watched, left), DAY_S, DAY_S)
-            seen = [json.loads(line) for line in self._told.read_text().splitlines()]
-            for test, (took_s, is_broken, ran) in zip(left, seen, strict=False):
-                test.took_s, test.is_broken, test.ran = took_s, is_broken, frozenset(ran)
-            if not (left := left[len(seen) + 1 :]):
+            left = self._not_seen(tests)
+            if not left:
                 return
-        sys.exit(f"{MOST_BREAKING} tests ended their process, the last of them before {left[0].item.nodeid}")
+            verdict_of(partial(self._watched, left), DAY_S, DAY_S)
+            if still_left := self._not_seen(left):
+                self._note(still_left[0], 0.0, True, ())
+        sys.exit(f"{MOST_BREAKING} tests ended their process; not seen: {self._not_seen(tests)[0].item.nodeid}")
+
+    def _not_seen(self, tests: Sequence[Asked]) -> list[Asked]:
+        """And what was seen of the others: of tests that have not changed, nor the files that they run."""
+        seen = dict(map(json.loads, self._seen.read_text().splitlines())) if self._seen.exists() else {}
+        left = []
+        for test in tests:
+            took_s, is_broken, ran = seen.get(_name(test), (0.0, True, {"": 0}))
+            if all(file and file == _as_it_is(SOURCE / file.split()[0]) for file in ran):
+                test.took_s, test.is_broken, test.ran = took_s, is_broken, self._bugs_of(ran)
+            else:
+                left.append(test)
+        return left
 
     def _watched(self, tests: Sequence[Asked]) -> int:
-        with self._told.open("a", buffering=1) as told:
-            for at in range(len(tests)):
-                self._ran.clear()
-                signal.setitimer(signal.ITIMER_PROF, self.longest_s)
-                begun = time.process_time()
-                is_broken = self._fails(tests, at)
-                told.write(json.dumps([time.process_time() - begun, is_broken, sorted(self._ran)]) + "\n")
+        for at, test in enumerate(tests):
+            self._ran.clear()
+            signal.setitimer(signal.ITIMER_PROF, self.longest_s)
+            begun = time.process_time()
+            is_broken = self._fails(tests, at)
+            self._note(test, time.process_time() - begun, is_broken, self._ran)
         return 0
+
+    def _note(self, test: Asked, took_s: float, is_broken: bool, ran: Iterable[int]) -> None:
+        row = [round(took_s, 6), is_broken, self._by_file(ran)]
+        with self._seen.open("a") as seen:
+            seen.write(json.dumps([_name(test), row]) + "\n")
 
     def _fails(self, tests: Sequence[Asked], at: int) -> bool:
         self._failed = False
@@ -168,9 +210,10 @@ class Asker:
         tests as before, is broken and not asked any more.
         """
         while chosen := self._chosen(number, tests):
-            verdict, asked = self._verdict(self.bugs[number], chosen, anew=number in self._at_import)
+            begun = self._in_time(chosen)
+            verdict, asked = self._verdict(self.bugs[number], begun, anew=number in self._at_import)
             if verdict != NOTICED or self._verdict(None, asked, anew=number in self._at_import)[0] == SURVIVES:
-                return verdict
+                return NOT_ALL if verdict == SURVIVES and len(begun) < len(chosen) else verdict
             asked[-1].is_broken = True
         return NEVER_RUN
 
@@ -189,8 +232,11 @@ class Asker:
         if number in self._at_import:
             could += [test for test in whole if test.item.path in TABLES and test not in could]
         could.sort(key=lambda test: (near not in test.item.path.parents, test.took_s))
-        before_s = accumulate((test.took_s for test in could), initial=0.0)
-        return [test for test, began_s in zip(could, before_s, strict=False) if began_s < ASKED_CPU_S]
+        return could
+
+    def _in_time(self, tests: Sequence[Asked]) -> Sequence[Asked]:
+        before_s = accumulate((test.took_s for test in tests), initial=0.0)
+        return [test for test, began_s in zip(tests, before_s, strict=False) if began_s < self.most_s]
 
     def _verdict(self, bug: Bug | None, tests: Sequence[Asked], *, anew: bool) -> tuple[str, Sequence[Asked]]:
         """And the tests up to the one that failed; all, where that is not known."""
@@ -221,3 +267,13 @@ class Asker:
 def _is_in_no_function(bug: BugOnLine) -> bool:
     functions = (it for it in ast.walk(ast.parse(bug.path.read_text())) if isinstance(it, FUNCTIONS))
     return not any(it.lineno <= bug.line <= (it.end_lineno or it.lineno) for it in functions)
+
+
+def _name(test: Asked) -> str:
+    return f"{test.item.nodeid} {crc32(test.item.path.read_bytes()):x}"
+
+
+@cache
+def _as_it_is(path: Path) -> str:
+    """The name of a file of the source, and what tells whether it has changed."""
+    return f"{path.relative_to(SOURCE)} {crc32(path.read_bytes()):x}" if path.exists() else ""

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tools.asking import SURVIVORS
+from tools.asking import SAME, SURVIVORS
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = "src/penstock/protocol/messages/"
@@ -17,9 +17,11 @@ What `make mutants SINCE={since}` found. Bugs drawn by chance were planted into 
 at a time, and the tests that run the line were asked: unit tests, what is left in simulations, then on the wire
 ([testing](testing.md#how-penstocks-own-tests-are-tested)).
 
-| package | lines changed | bugs possible | planted | noticed | survive | share |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| package | lines changed | bugs possible | planted | noticed | make no difference | survive | share |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
+
+The share is of those that make a difference, as far as somebody looked (`tools/no_difference.toml` has the reasons).
 
 Clusters of processes were not asked. Nothing was planted into what runs beside Spark alone (`BESIDE_SPARK` in
 `tools/planter.py`).
@@ -62,6 +64,7 @@ def _short(text: str) -> str:
 
 def _row(place: str, lines: int, possible: int, tally: Mapping[str, int]) -> str:
     planted, survive = sum(tally.values()), sum(tally.get(verdict, 0) for verdict in SURVIVORS)
-    share = f"{survive / planted:.0%}" if planted else ""
-    cells: Sequence[object] = (place, lines, possible, planted, planted - survive, survive, share)
+    same = tally.get(SAME, 0)
+    share = f"{survive / (planted - same):.0%}" if planted > same else ""
+    cells: Sequence[object] = (place, lines, possible, planted, planted - survive - same, same, survive, share)
     return f"| {' | '.join(map(str, cells))} |"

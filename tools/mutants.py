@@ -15,12 +15,13 @@ import os
 import signal
 import sys
 import time
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tools.asking import NEVER_RUN, SURVIVORS, Asked, Asker
+from tools.asking import ASKED_CPU_S, NEVER_RUN, NOT_ALL, SAME, SURVIVORS, Asked, Asker
 from tools.changed import changed_lines, page
 from tools.children import NOTICED, SURVIVES
 from tools.planter import ROOT, SOURCE, Mutant, mutants_of
@@ -29,6 +30,9 @@ ROOMS = (("unit",), ("golden", "property", "docs/test_derived_pages.py"), ("simu
 """Folders and files of tests in which a bug is looked for, one room after the other. In processes of clusters it would
 not be.
 """
+
+MARKED = ROOT / "tools" / "no_difference.toml"
+"""Bugs that nobody can notice, marked by hand with the reason; they are not asked about."""
 
 KEEPS_DATA = ("coordinator", "controller", "leadership", "log", "raft", "replicated", "replication", "sharing", "tls")
 KEEPS_DATA_IN_NODE = ("controlling", "coordinators", "links", "partitions", "quorum", "sharing", "storage_groups")
@@ -51,6 +55,16 @@ def draw(possible: Mapping[str, Sequence[Mutant]], count: int, random: Random) -
 def _weight(place: str) -> int:
     room, _, name = place.partition("/")
     return OFTEN if room in KEEPS_DATA or (room == "node" and name in KEEPS_DATA_IN_NODE) else 1
+
+
+def marks() -> dict[tuple[Path, str, str], str]:
+    """The reasons, by file, line as it is and what is planted."""
+    rows = tomllib.loads(MARKED.read_text())["bug"]
+    return {(SOURCE / row["file"], row["line"], row["bug"]): row["reason"] for row in rows}
+
+
+def mark_of(bug: Mutant) -> tuple[Path, str, str]:
+    return bug.path, bug.path.read_text().splitlines()[bug.line - 1].strip(), bug.what
 
 
 @dataclass
@@ -84,8 +98,10 @@ class Run:
                 print("no time for more", flush=True)
                 return
             verdict = asker.ask(number, tests)
-            if verdict != NEVER_RUN or number not in self.verdicts:
+            before = self.verdicts.get(number, NEVER_RUN)
+            if verdict != NEVER_RUN and not (verdict == SURVIVES and before == NOT_ALL):
                 self.verdicts[number] = verdict
+            self.verdicts.setdefault(number, verdict)
             print(f"{verdict}: {self.bugs[number]}", flush=True)
 
 
@@ -102,10 +118,13 @@ def main() -> None:
     }
     drawn = draw(possible, options.count, Random(options.seed))
     bugs = [bug for of in drawn.values() for bug in of]
-    rooms = [options.tests] if options.tests else ROOMS
+    rooms = options.tests or ROOMS
     folders = [[ROOT / "tests" / name for name in room] for room in rooms]
-    run = Run(bugs, time.monotonic() + options.minutes * 60)
-    Asker(bugs, lambda asker: run.judge(asker, folders), options.longest).collect(
+    marked = marks()
+    same = {number: SAME for number, bug in enumerate(bugs) if mark_of(bug) in marked}
+    run = Run(bugs, time.monotonic() + options.minutes * 60, same)
+    files = sorted({one.path for of in possible.values() for one in of}) if options.kept else ()
+    Asker(bugs, lambda asker: run.judge(asker, folders), options.longest, options.cpu, options.kept, files).collect(
         [str(folder) for room in folders for folder in room]
     )
     of_bug = {bug: run.verdicts[number] for number, bug in enumerate(bugs) if number in run.verdicts}
@@ -116,7 +135,7 @@ def main() -> None:
         lines = sum(len(of) for path, of in (changed or {}).items() if (SOURCE / place) in (path, *path.parents))
         figures[place] = (lines, len(possible[place]), tally)
         print(f"{place}: {tally}")
-    left = [f"{verdict}: {bug}" for bug, verdict in of_bug.items() if verdict != NOTICED]
+    left = [f"{verdict}: {bug}" for bug, verdict in of_bug.items() if verdict not in (NOTICED, SAME)]
     print("", *left, sep="\n")
     if options.page:
         options.page.write_text(page(options.since, figures, left))
@@ -130,10 +149,23 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="ask for at most so long (default: %(default)s)")
-    parser.add_argument("--tests", nargs="+", metavar="PATH", help="ask only these, as in unit/raft")
+    parser.add_argument(
+        "--tests",
+        nargs="+",
+        action="append",
+        metavar="PATH",
+        help="ask only these, as in unit/raft; given again: ask those about what these have not noticed",
+    )
     parser.add_argument(
         "--longest", type=float, default=30, help="ask no test that takes so many seconds of CPU (default: %(default)s)"
     )
+    parser.add_argument(
+        "--cpu",
+        type=float,
+        default=ASKED_CPU_S,
+        help="ask about a bug for so many seconds of CPU, in each room of tests (default: %(default)s)",
+    )
+    parser.add_argument("--kept", type=Path, help="a file that keeps which tests run which lines, for the next draw")
     parser.add_argument("--since", metavar="REVISION", help="only in lines that changed since then")
     parser.add_argument("--page", type=Path, help="write the figures to this file; needs --since")
     return parser.parse_args()

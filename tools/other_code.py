@@ -49,7 +49,10 @@ class OtherCode(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # typeshed
 
 
 def functions_of(root: Path) -> dict[str, list[FunctionType]]:
-    """All that live and whose code is of files below `root`, by file."""
+    """All that live and whose code is of files below `root`, by file; also what the garbage collector was told to pass
+    by, as `tests/conftest.py` does.
+    """
+    gc.unfreeze()
     found: dict[str, list[FunctionType]] = {}
     for one in gc.get_objects():
         if type(one) is FunctionType and one.__code__.co_filename.startswith(f"{root}/"):
@@ -58,10 +61,11 @@ def functions_of(root: Path) -> dict[str, list[FunctionType]]:
 
 
 def swap(functions: Sequence[FunctionType], code: CodeType) -> None:
-    """Give the functions of a file the code that they have in `code`, which is that of the whole file."""
+    """Give the functions of a file, if any live, the code that they have in `code`, which is that of the whole file."""
     by_place: dict[tuple[str, int], list[CodeType]] = {}
     for one in _nested(code):
         by_place.setdefault((one.co_qualname, one.co_firstlineno), []).append(one)
+    before = [function.__code__ for function in functions]
     for function in functions:
         now = function.__code__
         found = by_place.get((now.co_qualname, now.co_firstlineno), [])
@@ -73,6 +77,8 @@ def swap(functions: Sequence[FunctionType], code: CodeType) -> None:
             function.__code__ = found[0]
         except ValueError as error:  # it takes other variables from around it
             raise CannotSwapError(now.co_qualname) from error
+    if functions and before == [function.__code__ for function in functions]:
+        raise CannotSwapError("none of them is another")
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -82,23 +88,44 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
             yield from _nested(one)
 
 
-def telling(path: Path, lines: Mapping[int, int]) -> ast.Module:
-    """A file whose statements at these lines tell their number each time they are about to run. One that stands in no
-    function runs when the module is imported, so each function of the file tells its number, too.
+def tellers(path: Path) -> dict[int, int]:
+    """By lines of a file, the line of the statement that tells that it is about to run: the innermost one around it.
+    Line 0 stands for all that is in no function. Kernels tell nothing.
     """
     tree = ast.parse(path.read_text())
-    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]  # from outside to inside
-    functions = [node for node in statements if isinstance(node, Functions)]
-    told: dict[ast.stmt, list[int]] = {}
+    found: dict[int, int] = {}
+    for node in ast.walk(tree):  # from outside to inside
+        if isinstance(node, Functions):
+            of = dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), node.lineno)
+            for one in () if is_kernel(node) else (one for one in ast.walk(node) if isinstance(one, ast.stmt)):
+                if not _is_docstring(one):
+                    of.update(dict.fromkeys(range(one.lineno, (one.end_lineno or 0) + 1), one.lineno))
+            found.update(of)
+    return dict.fromkeys(range(1, (tree.body[-1].end_lineno or 0) + 1 if tree.body else 1), 0) | found
+
+
+def telling(path: Path, lines: Mapping[int, int]) -> ast.Module:
+    """A file whose statements at these lines, by numbers, tell their number each time they are about to run. The
+    number of line 0 is told when the module is imported, and by each function.
+    """
+    tree = ast.parse(path.read_text())
+    at: dict[int, list[int]] = {}
     for number, line in lines.items():
-        around = [node for node in statements if node.lineno <= line <= (node.end_lineno or 0)]
-        told.setdefault(around[-1], []).append(number)
-        if not any(isinstance(node, Functions) for node in around):
-            for function in functions:
-                if not is_kernel(function):
-                    told.setdefault(function.body[min(1, len(function.body) - 1)], []).append(number)
+        at.setdefault(line, []).append(number)
+    told: dict[ast.stmt, list[int]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and not _is_docstring(node):
+            told.setdefault(node, []).extend(at.get(node.lineno, ()))
+        if isinstance(node, Functions) and not is_kernel(node):
+            told.setdefault(node.body[min(1, len(node.body) - 1)], []).extend(at.get(0, ()))
+    if tree.body:
+        told.setdefault(tree.body[-1], []).extend(at.get(0, ()))
     _insert(tree, lambda statement: [_tell(number, statement) for number in told.get(statement, ())])
     return tree
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _insert(tree: ast.Module, before: Callable[[ast.stmt], list[ast.stmt]]) -> None:

@@ -33,10 +33,11 @@ def deletable_segments(
         upper_offset = end_offset if is_active else segments[number + 1].base_offset
         if upper_offset > high_watermark or (is_active and not segment.size):
             break
-        if config.deletes and config.retention_bytes >= 0 and excess >= segment.size:
-            excess -= segment.size
-        elif not (upper_offset <= log_start_offset and not is_active) and not _is_expired(segment, config, now_ms):
+        is_too_much = config.deletes and config.retention_bytes >= 0 and excess >= segment.size
+        is_before_start = upper_offset <= log_start_offset and not is_active
+        if not (is_too_much or is_before_start or _is_expired(segment, config, now_ms)):
             break
+        excess -= segment.size
         count += 1
     return count
 

@@ -61,6 +61,16 @@ def test_offsets_that_do_not_fit_roll(tmp_path: Path) -> None:
     assert bases(log) == [0, MAX_RELATIVE_OFFSET + 1]
 
 
+def test_an_empty_segment_that_begins_too_early_is_gone(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    sent = batch(1)
+    set_base_offset(sent, 0, MAX_RELATIVE_OFFSET + 5)
+    log.append_as_follower(sent)
+    assert bases(log) == [5]
+    log.close()
+    assert {path.name[:20] for path in (tmp_path / "t-0").glob("0*") if path.suffix != ".snapshot"} == {f"{5:020}"}
+
+
 def test_retention_by_size(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=2 * SIZE, retention_bytes=4 * SIZE, retention_ms=-1)
     log = open_log(tmp_path, config)

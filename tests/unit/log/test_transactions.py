@@ -74,19 +74,23 @@ def test_a_refusal_verifies_nothing(tmp_path: Path) -> None:
         append(log, written(8, 0))
 
 
-def test_where_epochs_rise_an_unknown_producer_begins_with_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("expects_zero", "sequence", "is_taken"),
+    [(True, 0, True), (True, 1, False), (True, 5, False), (False, 0, True), (False, 5, True), (False, 6, False)],
+)
+def test_where_epochs_rise_an_unknown_producer_begins_with_zero(
+    tmp_path: Path, *, expects_zero: bool, sequence: int, is_taken: bool
+) -> None:
+    """Elsewhere with what its coordinator was asked about, at the latest."""
     log = open_log(tmp_path)
-    for expects_zero, code in ((True, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (False, None)):
-        data = written(8, 5)
-        asked = log.producers.verify(8, 0, 5, expects_zero=expects_zero)
-        log.producers.verified(8, asked, is_good=True)
-        if code is None:
-            assert append(log, data) == 0
-            return
-        with pytest.raises(KafkaError) as refused:
-            append(log, data)
-        assert refused.value.code == code
-        log.producers.no_longer_verified(8, asked)
+    asked = log.producers.verify(8, 0, 5, expects_zero=expects_zero)
+    log.producers.verified(8, asked, is_good=True)
+    if is_taken:
+        assert append(log, written(8, sequence)) == 0
+        return
+    with pytest.raises(KafkaError) as refused:
+        append(log, written(8, sequence))
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_batch_of_no_transaction_is_refused_within_one(tmp_path: Path) -> None:

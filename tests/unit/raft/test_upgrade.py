@@ -122,3 +122,13 @@ def test_a_voter_tells_each_leader_once(error: ErrorCode, *, goes_on: bool) -> N
             raft.answered(2, tell, EpochAnswer(error, 2, EPOCH), now_ms)
         assert isinstance(more, Fetch)
         fetch = more
+
+
+def test_a_voter_tells_no_leader_that_it_has_not_heard() -> None:
+    raft, fetch = follower()
+    refused = sent(raft.answered(2, fetch, FetchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, 2, EPOCH), 10))
+    assert not any(isinstance(request, UpdateVoter) for _, request in refused)
+    ((_, again),) = refused or sent(raft.tick(10 + raft.replica.settings.fetch_timeout_ms // 2))
+    assert isinstance(again, Fetch)
+    heard = sent(raft.answered(2, again, FetchAnswer(ErrorCode.NONE, 2, EPOCH), 20))
+    assert any(isinstance(request, UpdateVoter) for _, request in heard)

@@ -94,6 +94,7 @@ def in_a_process_of_its_own(script: str) -> str:
 ASKED = """
 import os
 import sys
+from pathlib import Path
 from tools.asking import Asker
 from tools.planter import mutants_of
 
@@ -109,14 +110,14 @@ def judge(asker):
         broken = " ".join(test.item.name for test in asker.tests if test.is_broken)
         print("told:", verdict, "|", run, "|", broken)
 
-Asker(bugs, judge).collect(["."])
+Asker(bugs, judge, {how}).collect(["."])
 """
 
 
-def asked(directory: Path, words: str, tests: str) -> list[str]:
+def asked(directory: Path, words: str, tests: str, how: str = "") -> list[str]:
     """Verdicts on the bugs of `raft` with these words in them, who runs their lines, who is broken."""
     (directory / "test_some.py").write_text(tests)
-    told = in_a_process_of_its_own(ASKED.format(directory=str(directory), words=words))
+    told = in_a_process_of_its_own(ASKED.format(directory=str(directory), words=words, how=how))
     return [line.removeprefix("told: ") for line in told.splitlines() if line.startswith("told: ")]
 
 
@@ -170,6 +171,33 @@ def test_a_line_that_no_test_runs(tmp_path: Path) -> None:
     assert told == ["no test runs it |  | "]
 
 
+def test_who_was_not_asked_in_time_could_have_noticed_it(tmp_path: Path) -> None:
+    told = asked(
+        tmp_path,
+        "len(self.voters) // 2 ->",
+        VOTERS + "def test_majority():\n    assert Quorum.of([Voter(ReplicaKey(1))]).majority == 1\n",
+        "most_s=0",
+    )
+    assert told == ["not asked fully | test_majority | "]
+
+
+def test_which_tests_run_a_line_is_kept_for_other_draws(tmp_path: Path) -> None:
+    """What has not changed is not run again."""
+    kept, size = tmp_path / "kept", "def test_size():\n    assert len(Quorum.of([Voter(ReplicaKey(1))]).ids) == 1\n"
+    how = f"kept=Path({str(kept)!r}), files=[bugs[0].path]"
+    asked(tmp_path, "len(self.voters) // 2 ->", VOTERS + size, how)
+    (tmp_path / "test_other.py").write_text(
+        f"{VOTERS}def test_majority():\n    assert Quorum.of([Voter(ReplicaKey(1))]).majority == 1\n"
+    )
+    for _ in range(2):
+        told = asked(tmp_path, "len(self.voters) // 2 ->", VOTERS + size, how)
+        assert told == ["noticed | test_majority | "]
+        assert [row.split()[0] for row in kept.read_text().splitlines()] == [
+            '["test_some.py::test_size',
+            '["test_other.py::test_majority',
+        ]
+
+
 LIVING = """
 class One:
     def said(self):
@@ -197,10 +225,25 @@ def test_what_lives_is_given_the_changed_code() -> None:
     assert two.said() == 7
 
 
+def test_what_the_collector_passes_by_lives(tmp_path: Path) -> None:
+    """The tests' own conftest.py says so of all that was imported."""
+    (tmp_path / "conftest.py").write_text("import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n")
+    told = asked(
+        tmp_path,
+        "len(self.voters) // 2 ->",
+        VOTERS + "def test_majority():\n    assert Quorum.of([Voter(ReplicaKey(1))]).majority == 1\n",
+    )
+    assert told == ["noticed | test_majority | "]
+
+
 @pytest.mark.parametrize(
     ("are", "become", "what"),
-    [("return super().said()", "return 1", "Two.said"), ("lambda: 2", "lambda: 3", "<lambda>")],
-    ids=["it takes no class any more", "two stand in one line"],
+    [
+        ("return super().said()", "return 1", "Two.said"),
+        ("lambda: 2", "lambda: 3", "<lambda>"),
+        ("pair = ", "pear = ", "none of them is another"),
+    ],
+    ids=["it takes no class any more", "two stand in one line", "it stands in none"],
 )
 def test_what_cannot_be_given_the_changed_code_is_refused(are: str, become: str, what: str) -> None:
     names = living(LIVING)

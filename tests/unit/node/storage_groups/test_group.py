@@ -156,6 +156,22 @@ async def test_a_partition_that_is_closed_is_removed_when_no_snapshot_needs_it(t
         assert list(group.partitions) == [PAYMENTS]
 
 
+async def test_a_partition_that_is_opened_again_is_the_one_it_was(tmp_path: Path) -> None:
+    """As a leader does that has not heard of it. Nor does one come back that was forgotten."""
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS, PAYMENTS)
+        before = group.partitions[ORDERS]
+        group.forget(PAYMENTS)
+        waiting = group.acknowledged(ORDERS, append(group, ORDERS).last_offset)
+        group.open(ORDERS, "orders")
+        group.open(PAYMENTS, "payments")
+        await waiting
+        await produce(group, ORDERS)
+        assert (list(group.partitions), list(group.removed)) == ([ORDERS], [PAYMENTS])
+        assert group.partitions[ORDERS] is before
+        assert before.end_offset == 2
+
+
 async def test_who_waits_is_told_when_the_lead_is_lost(tmp_path: Path) -> None:
     async with Node(tmp_path) as group:
         await opened(group, ORDERS)
