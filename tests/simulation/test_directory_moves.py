@@ -9,6 +9,7 @@ asked for last, and no copy is left.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +19,7 @@ import pytest
 
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.log_slice import LogSlice
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions import moves
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -227,9 +229,13 @@ def test_a_copy_that_keeps_what_its_log_has_lost(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_copy_that_gets_what_came_where_the_log_was_cut_while_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = moves._copy
-    monkeypatch.setattr(moves, "_copy", lambda log, _, found, end, to: copy(log, log.changes, found, end, to))
-    assert is_found("cut", "append", "append", "send", first=92)
+    async def copy(moving: DirectoryMoves, log: PartitionLog, found: LogSlice, future: PartitionLog) -> None:
+        end_offset = log.log_end_offset
+        batches = await moving._in_thread(log.parent, partial(log.bytes_of, found))
+        await moving._in_thread(future.parent, partial(moves._grow, future, batches, end_offset))
+
+    monkeypatch.setattr(DirectoryMoves, "_copy", copy)
+    assert is_found("cut", "append", first=299)
 
 
 def test_a_copy_that_begins_behind_what_its_log_has_after_a_power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +245,7 @@ def test_a_copy_that_begins_behind_what_its_log_has_after_a_power_cut(monkeypatc
         return None if future.log_start_offset > log.log_start_offset else cut(log, future)
 
     monkeypatch.setattr(moves, "_cut", cut_before)
-    assert is_found("delete", "die")
+    assert is_found("delete", "die", first=31)
 
 
 def test_a_copy_that_takes_the_place_of_its_log_before_it_is_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,9 +256,9 @@ def test_a_copy_that_takes_the_place_of_its_log_before_it_is_on_the_disk(monkeyp
 
     monkeypatch.setattr(PartitionLog, "close", close_most)
     monkeypatch.setattr(PartitionLog, "flush", lambda log: None if log.directory.endswith("-future") else flush(log))
-    assert is_found("sync", "die")
+    assert is_found("sync", "die", first=14)
 
 
 def test_a_move_that_ends_where_nobody_wants_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DirectoryMoves, "_is_wanted", lambda moving, key, move: True)
-    assert is_found("send")
+    assert is_found("send", first=3)

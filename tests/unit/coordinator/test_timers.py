@@ -1,6 +1,9 @@
 import random
 
-from penstock.coordinator.timers import AT_ONCE, Timer, Timers
+import pytest
+
+from penstock.coordinator import timers as module
+from penstock.coordinator.timers import AT_ONCE, FEW, Timer, Timers
 
 
 def test_timers_fire_at_their_deadline_in_order() -> None:
@@ -77,7 +80,23 @@ def test_that_very_many_are_put_off_is_found_out_some_at_a_time() -> None:
     assert timers.next_ms() == 20
 
 
-def test_against_a_naive_list() -> None:
+@pytest.mark.parametrize("on", [0, 1_000])
+def test_timers_that_are_off_are_not_kept_until_their_time(on: int) -> None:
+    """Each member that joins and goes has one: a thousand a second for five minutes were 360 MB."""
+    timers, most = Timers(), 0
+    for number in range(on):
+        timers.set(Timer(print), 400_000 + number)
+    for number in range(10_000):
+        timer = Timer(print)
+        timers.set(timer, 300_000 + number % 7)
+        timer.deadline_ms = None
+        most = max(most, len(timers._heap) + len(timers._old))
+    assert most <= on * 3 / 2 + FEW + 1
+
+
+@pytest.mark.parametrize("few", [0, 5, FEW])
+def test_against_a_naive_list(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW", few)
     chance = random.Random(3)
     timers, fired, wanted = Timers(), list[int](), dict[int, int]()
     made = [Timer(lambda now_ms, number=number: fired.append(number)) for number in range(20)]

@@ -46,7 +46,7 @@ async def alter(world: Running, path: str, *partitions: int, topic: str = TOPIC)
 
 
 async def test_a_replica_moves_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "SLICE_BYTES", 100)
+    monkeypatch.setattr(moves, "SLICE_BYTES", 400)
     async with running(tmp_path) as world:
         await world.create()
         moving, target = world.in_directory("p1")[0], str(tmp_path / "p2")
@@ -321,7 +321,7 @@ def test_a_disk_that_cannot_be_read_is_an_error_of_one_move(tmp_path: Path) -> N
     assert found is not None
     disk.fail("read", "p1/")
     with pytest.raises(KafkaError) as refused:
-        moves._copy(log, log.changes, found, log.log_end_offset, future)
+        moves._grow(future, log.bytes_of(found), log.log_end_offset)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -332,7 +332,7 @@ def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectori
         append(log, batch(1))
     future = directories.create_future(log, str(tmp_path / "p2"), 0)
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(log, log.changes, found, log.log_end_offset, future)
+        moves._grow(future, log.bytes_of(found), log.log_end_offset)
     future.close()
     return directories
 
@@ -398,7 +398,7 @@ def test_a_copy_is_cut_where_its_log_was_cut(tmp_path: Path) -> None:
     while (cut := moves._cut(log, future)) is not None:
         cut()
     while (found := moves._next_slice(log, future)) is not None:
-        moves._copy(log, log.changes, found, log.log_end_offset, future)
+        moves._grow(future, log.bytes_of(found), log.log_end_offset)
     while (cut := moves._cut(log, future)) is not None:
         cut()
     assert all_batches(future) == all_batches(log)

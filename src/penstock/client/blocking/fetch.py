@@ -11,16 +11,9 @@ from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.values import IsolationLevel
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError, ErrorCode, error_code
-from penstock.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-)
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from penstock.protocol.requests.api import ApiKey
-from penstock.protocol.requests.fetch import FollowerFetchResponse
+from penstock.protocol.requests.lent_records import LentFetchResponse
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
@@ -78,25 +71,20 @@ def receive_fetch(connection: BlockingConnection) -> FetchedRecords:
 
 def parse_fetch_response(frame: memoryview, version: int) -> FetchedRecords:
     """Read the body of a response about one partition; its records stay a slice of the frame."""
-    response, _ = decode(FollowerFetchResponse, version, frame)
+    response, _ = decode(LentFetchResponse, version, frame)
     if response.error_code:
         return FetchedRecords(error_code(response.error_code), -1, -1, -1, (), frame[:0])
-    if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
+    if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
         raise DecodeError("a Fetch response about another number of partitions than one")
-    row = response.topics[0].partitions[0]
-    found = FetchedRecords(
+    row = response.responses[0].partitions[0]
+    is_led_elsewhere = row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_SINCE
+    return FetchedRecords(
         error_code(row.error_code),
         row.high_watermark,
         row.last_stable_offset,
         row.log_start_offset,
         [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()],
-        frame[:0] if row.records is None else memoryview(row.records),
+        frame[:0] if row.records is None else row.records,
+        row.current_leader if is_led_elsewhere else None,
+        response.node_endpoints,
     )
-    is_led_elsewhere = row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_SINCE
-    return _with_leader(found, frame, version) if is_led_elsewhere else found
-
-
-def _with_leader(found: FetchedRecords, frame: memoryview, version: int) -> FetchedRecords:
-    response, _ = decode(FetchResponse, version, frame)
-    leader = response.responses[0].partitions[0].current_leader
-    return found.replace(current_leader=leader, node_endpoints=response.node_endpoints)

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from penstock.client.cluster import LED_ELSEWHERE, ClusterClient
 from penstock.client.consumer.fetched_records import FetchedRecords
-from penstock.client.consumer.lent_records import LentFetchResponse, LentPartition
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ConnectionFailedError, raise_for
@@ -22,6 +21,7 @@ from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.requests.lent_records import LentFetchResponse, LentPartition
 from penstock.protocol.uuids import ZERO_UUID
 
 logger = logging.getLogger(__name__)

@@ -2,9 +2,11 @@
 
 A copy grows beside the log, in a directory `<topic>-<partition>.<id>-future`; when it has all that the log has, on the
 disk, it takes the log's place. From one directory to another, a lane, one replica moves at a time, slice by slice, all
-together no faster than `replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on. What is
-done to a copy, reading it in as well, is done by threads of its own disk: where they hang, the lanes of that disk stand
-still, and no other. While the copy gets its place the log is lent to such a thread, and what producers send waits.
+together no faster than `replica.alter.log.dirs.io.max.bytes.per.second`. A copy that a restart finds goes on.
+
+Threads of the log's disk read it. What is done to the copy, reading it in as well, is done by those of its own disk.
+Where a disk hangs, the lanes from it and to it stand still, and no other. While the copy gets its place the log is lent
+to a thread of the copy's disk, which then waits for both, and what producers send waits.
 
 | what happens                                  | what becomes of the move                                 |
 | --------------------------------------------- | -------------------------------------------------------- |
@@ -20,9 +22,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os.path
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.log.directories.description import DirectoryDescription
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SLICE_BYTES: Final = 1 << 20
+SLICE_BYTES: Final = 2 << 20
 SLICES_BEHIND: Final = 20
 """After so many slices that were not full, the log grows as fast as its copy: what is left is copied in one turn."""
 RETRY_S: Final = 1.0
@@ -61,6 +63,23 @@ Key = tuple[str, int]
 Move = tuple[IsrPartition, str]
 Lane = tuple[str, str]
 """From where to where."""
+
+
+class Left:
+    """What is left to do in a lane: copies that nobody wants go first. What another lane has done may be in it, too."""
+
+    __slots__ = ("_drops", "_moves")
+
+    def __init__(self) -> None:
+        self._drops: OrderedDict[Key, None] = OrderedDict()
+        self._moves: OrderedDict[Key, None] = OrderedDict()
+
+    def add(self, key: Key, *, is_drop: bool) -> None:
+        (self._drops if is_drop else self._moves)[key] = None
+
+    def next(self) -> Key | None:
+        queue = self._drops or self._moves
+        return queue.popitem(last=False)[0] if queue else None
 
 
 class DirectoryMoves:
@@ -82,8 +101,10 @@ class DirectoryMoves:
         self._unwanted: dict[Key, Lane] = {}
         """Copies to drop once no thread writes to them."""
         self._under_way: dict[Key, None] = {}
-        self._lanes: dict[Lane, None] = {}
+        self._lanes: dict[Lane, Left] = {}
         """Those with a task at work."""
+        self._news: dict[Key, None] = {}
+        """Of what there may be something to do that is in no lane yet."""
         self._changed = asyncio.Event()
         self._tasks = Tasks()
         self._threads: dict[str, Threads] = {}
@@ -94,6 +115,7 @@ class DirectoryMoves:
             partition = self._table.get(*key)
             if isinstance(partition, IsrPartition) and future.topic_id == partition.topic_id:
                 self._wanted[key] = partition, future.parent
+                self._note(key)
             elif not self._directories.roots.offline:  # the original may be there
                 self._set_aside(key)
         self._tasks.keep(self._run, "moves between log directories")
@@ -149,53 +171,70 @@ class DirectoryMoves:
         self._wanted.pop(key, None)
         if partition.log.parent != path or partition.log.is_lent:  # it may just be on its way out
             self._wanted[key] = partition, path
-        self._changed.set()
+        self._note(key)
 
     def forget(self, partition: Partition) -> None:
         key = (partition.topic, partition.index)
         self._wanted.pop(key, None)
         if (future := self._directories.futures.get(key)) is not None:
             self._unwanted[key] = partition.log.parent, future.parent
-            self._changed.set()
+            self._note(key)
+
+    def _note(self, key: Key) -> None:
+        self._news[key] = None
+        self._changed.set()
 
     # in the background
 
     async def _run(self) -> None:
         while True:
-            self._changed.clear()
-            for key in chain(self._unwanted, self._wanted):
-                lane = self._lane_of(key)
-                if lane is not None and lane not in self._lanes:
-                    self._lanes[lane] = None
-                    self._tasks.start(self._work_on(lane), "moves from {} to {}".format(*lane))
             await self._changed.wait()
+            self._changed.clear()
+            for key in list(self._news):
+                del self._news[key]
+                self._enter(key)
+
+    def _enter(self, key: Key) -> None:
+        """Into its lane, which is worked on from then on."""
+        lane = self._lane_of(key)
+        if lane is None:
+            return
+        if lane not in self._lanes:
+            left = self._lanes[lane] = Left()
+            self._tasks.start(self._work_on(lane, left), "moves from {} to {}".format(*lane))
+        self._lanes[lane].add(key, is_drop=key in self._unwanted)
 
     def _lane_of(self, key: Key) -> Lane | None:
-        """Where there is something to do with a replica: its old copy goes first. None while it is under way."""
+        """Where there is something to do with a replica: its old copy goes first. None while it is under way, after
+        which it is looked at again.
+        """
         if key in self._under_way:
             return None
         if key in self._unwanted:
             return self._unwanted[key]
+        if key not in self._wanted:
+            return None
         partition, path = self._wanted[key]
         return partition.log.parent, path
 
-    async def _work_on(self, lane: Lane) -> None:
+    async def _work_on(self, lane: Lane, left: Left) -> None:
         """Until nothing is left to do in it."""
         try:
-            while (key := self._next_in(lane)) is not None:
-                self._under_way[key] = None
-                try:
-                    await (self._drop(key) if key in self._unwanted else self._try(key))
-                finally:
-                    del self._under_way[key]
-                if key in self._unwanted or key in self._wanted:  # perhaps in another lane
-                    self._changed.set()
+            while (key := left.next()) is not None:
+                if self._lane_of(key) == lane:
+                    await self._step(key)
         finally:
             del self._lanes[lane]
-            self._changed.set()  # should it have failed, what is left in it goes on
+            while (key := left.next()) is not None:  # it failed
+                self._note(key)
 
-    def _next_in(self, lane: Lane) -> Key | None:
-        return next((key for key in chain(self._unwanted, self._wanted) if self._lane_of(key) == lane), None)
+    async def _step(self, key: Key) -> None:
+        self._under_way[key] = None
+        try:
+            await (self._drop(key) if key in self._unwanted else self._try(key))
+        finally:
+            del self._under_way[key]
+            self._note(key)  # there may be more, perhaps in another lane
 
     async def _try(self, key: Key) -> None:
         move = self._wanted[key]
@@ -254,7 +293,7 @@ class DirectoryMoves:
                         return
                 else:
                     nearly_done += found.length < SLICE_BYTES
-                    await self._in_thread(path, partial(_copy, log, log.changes, found, log.log_end_offset, future))
+                    await self._copy(log, found, future)
                     self._quota.record(found.length, self._now_ms())
                 failures = 0
             except KafkaError as error:
@@ -264,6 +303,13 @@ class DirectoryMoves:
                     raise
                 logger.warning("%s: %s; another try follows", partition, error.message)
                 await asyncio.sleep(RETRY_S)
+
+    async def _copy(self, log: PartitionLog, found: LogSlice, future: PartitionLog) -> None:
+        """Nothing, where the log has changed while it was read: other records may lie in that place now."""
+        changes, end_offset = log.changes, log.log_end_offset
+        batches = await self._in_thread(log.parent, partial(log.bytes_of, found))
+        if log.changes == changes:
+            await self._in_thread(future.parent, partial(_grow, future, batches, end_offset))
 
     async def _finish(self, key: Key, move: Move, future: PartitionLog, *, at_once: bool) -> bool:
         """Bring the copy to the disk, and swap if the log has nothing more by then, or its growth has to wait; whether
@@ -314,7 +360,7 @@ class DirectoryMoves:
         return await asyncio.shield(self._begin(path, work))
 
     def _begin(self, path: str, work: Callable[[], T]) -> asyncio.Future[T]:
-        """A thread of the directory to which the replica goes."""
+        """A thread of that directory."""
         if path not in self._threads:
             self._threads[path] = Threads(self._directories.roots[path].threads)
         return self._threads[path].begin(work)
@@ -381,13 +427,6 @@ def _next_slice(log: PartitionLog, future: PartitionLog) -> LogSlice | None:
     if future.log_end_offset >= log.log_end_offset:
         return None
     return log.read(future.log_end_offset, SLICE_BYTES)
-
-
-def _copy(log: PartitionLog, changes: int, found: LogSlice, end_offset: int, future: PartitionLog) -> None:
-    """Nothing, where the log has changed since it had so many `changes`: other records may lie in this place now."""
-    batches = log.bytes_of(found)
-    if log.changes == changes:
-        _grow(future, batches, end_offset)
 
 
 def _grow(future: PartitionLog, batches: bytes, end_offset: int) -> None:

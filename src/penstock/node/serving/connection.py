@@ -5,10 +5,11 @@ Frames that are whole in it are handled there, without a copy. Of a frame that i
 into a buffer of the frame's own size, and the rest is received straight into that.
 
 A connection is *held* while it must not take another request: one waits that is not pipelined, or one is next that is
-not, behind others that wait; too many wait; the peer does not read; or its turn is over: a peer that has sent thousands
-of requests, or filled a buffer, behind which uvloop would read on at once, lets other connections do something first.
-Bytes that arrive meanwhile are kept in `_backlog` up to a limit, then reading stops and TCP holds the peer back. So a
-connection's memory is bounded by its limits and one response; that of all together by `RequestMemory`.
+not, behind others that wait; too many wait; the peer does not read; or its turn is over: who has sent thousands of
+requests, or filled a buffer, behind which uvloop would read on at once, lets others do something first, and where very
+many have sent something, the last ones wait for the loop's next turn. Bytes that come meanwhile are kept in `_backlog`
+up to a limit, then reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one
+response; that of all together by `RequestMemory`.
 
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
@@ -22,7 +23,6 @@ connection's memory is bounded by its limits and one response; that of all toget
 import asyncio
 import logging
 import struct
-from collections import deque
 from collections.abc import Hashable
 from functools import partial
 from typing import Any, cast
@@ -90,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: memoryview | None = None
         self._frame_size = self._filled = self._room = self.began_ns = 0
         self._out = Outgoing()
-        self._waiting: deque[Slot] | None = None
+        self._waiting: list[Slot] = []
         self._held_by_request = self._lacks_memory = self._reading_paused = False
         self._turn_is_over = self._proceeds_later = self._is_muted = self._ending = self._closed = False
 
@@ -105,14 +105,17 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: a frame that is not whole yet, else the shared buffer, little where others wait."""
+        """Where the next bytes go: a frame that is not whole yet, else the shared buffer, little if it may be kept."""
         if self._frame is not None and self._filled < self._frame_size:
             return self._frame[self._filled : self._room]
-        return self._buffers.shared[:SHORT_BYTES] if self._memory.wishes else self._buffers.shared
+        is_short = self._memory.wishes or self._connections.is_late
+        return self._buffers.shared[:SHORT_BYTES] if is_short else self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
         self.began_ns = self._connections.dispatcher.clock_ns()
         self._connections.active.move_to_end(self)
+        if self.began_ns >= self._connections.looks_ns and self._connections.look(self.began_ns):
+            self._end_turn()  # before it has begun
         if self._frame is None:
             if self._backlog or self._held:
                 self._keep(self._buffers.shared[:nbytes])
@@ -149,9 +152,9 @@ class Connection(asyncio.BufferedProtocol):
         self._give_back_frame()
         self._memory.give(self)
         self._memory.give(self._out)
-        for slot in self._waiting or ():
+        waiting, self._waiting = self._waiting, []
+        for slot in waiting:
             slot.client_has_gone()
-        self._waiting = None
         if self.session is not None:
             self._connections.remove(self, self.session)
 
@@ -201,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._closed
             or self._turn_is_over
             or self._is_muted
-            or (self._waiting is not None and len(self._waiting) >= MAX_WAITING)
+            or len(self._waiting) >= MAX_WAITING
         )
 
     def _take(self, received: memoryview, end: int) -> None:
@@ -362,8 +365,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _wait(self, waiting: Waiting, on_answer: OnAnswer | None, began_ns: int) -> None:
         slot = Slot(on_answer, context=waiting.context, began_ns=began_ns)
-        if self._waiting is None:
-            self._waiting = deque()
         self._waiting.append(slot)
         self._held_by_request = not waiting.handler.pipelined
         charge = waiting.context.charge
@@ -396,15 +397,14 @@ class Connection(asyncio.BufferedProtocol):
     def _told(self, slot: Slot, parts: list[ResponsePart]) -> None:
         """A request that waited has its answer: send it, with those behind it that are ready.
 
-        Another connection may be in the middle of something, so no request is taken here. The answers of more requests
-        that wait may come with the same event, and all are written at once.
+        No request is taken here: another connection may be in the middle of something, and more answers may come.
         """
         if self._closed:
             return
         slot.answered(parts, self._connections.dispatcher.clock_ns)
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
-            self._out.add(waiting.popleft().parts or [])
+            self._out.add(waiting.pop(0).parts or [])
         if not waiting:
             self._held_by_request = False
         has_more = waiting or self._backlog or self._frame is not None

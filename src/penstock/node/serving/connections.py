@@ -35,9 +35,11 @@ LOST_BEFORE_GIVING_BACK = 1000
 GIVING_BACK_AFTER_S = 0.25
 """... a moment later, so that the rest of a burst is with them."""
 ROUND_NS = 8_000_000
-"""How long connections have further turns before timers, threads, other nodes and first turns have theirs, ..."""
-LONGEST_ROUND_NS = 100_000_000
-"""... or up to this, as long as those have had since the last round: very many of them leave the others their share."""
+"""How long connections have first turns in one turn of the event loop, and again as long further turns: timers, threads
+and other nodes have theirs in between, however many clients have sent something at once. First turns for which no time
+is left become further ones."""
+UNWATCHED_NS = 2_000_000
+"""For so long nobody asks when a turn of the loop begins: that would cost each request of a quiet node something."""
 
 
 class Admitted(Protocol):
@@ -146,21 +148,34 @@ class Connections:
         self._lost = 0
         self._turns: deque[Callable[[], None]] = deque()
         self._takes_turns = False
-        self._round_ended_ns = 0
+        self.looks_ns = 0
+        """From when on a connection asks before its first turn whether there is time for it (`look`)."""
+        self.is_late = self._is_watched = False
+
+    def look(self, now_ns: int) -> bool:
+        """Whether first turns have had all their time in this turn of the event loop."""
+        if self._is_watched:
+            self.is_late = True
+        else:
+            self._is_watched, self.looks_ns = True, now_ns + ROUND_NS
+            self._loop.call_soon(self._begin_turn_of_loop)
+        return self.is_late
+
+    def _begin_turn_of_loop(self) -> None:
+        self.is_late = self._is_watched = False
+        self.looks_ns = self.dispatcher.clock_ns() + UNWATCHED_NS
 
     def later(self, callback: Callable[[], None]) -> None:
         """Call back when every other connection that has something to do has had its turn."""
         self._turns.append(callback)
         if not self._takes_turns:
             self._takes_turns = True
-            self._round_ended_ns = self.dispatcher.clock_ns()
             self._loop.call_soon(self._take_turns)
 
     def _take_turns(self) -> None:
         """One each, as far as the round goes."""
         clock_ns = self.dispatcher.clock_ns
-        began_ns = clock_ns()
-        ends_ns = began_ns + min(max(ROUND_NS, began_ns - self._round_ended_ns), LONGEST_ROUND_NS)
+        ends_ns = clock_ns() + ROUND_NS
         try:
             for _ in range(len(self._turns)):
                 self._turns.popleft()()
@@ -169,7 +184,6 @@ class Connections:
         finally:
             self._takes_turns = bool(self._turns)
             if self._takes_turns:
-                self._round_ended_ns = clock_ns()
                 self._loop.call_soon(self._take_turns)
 
     def unmute_later(self, connection: Admitted, seconds: float) -> None:

@@ -112,7 +112,7 @@ class Slot:
             self.waits_with = None
 
 
-def hasten(waiting: Sequence[Slot] | None, behind: bytes) -> None:
+def hasten(waiting: Sequence[Slot], behind: bytes) -> None:
     """Have the fetch that waits last answered, if the peer asks something else behind it: it hears of that only then.
 
     Only another fetch waits for its turn, else a client that sends several ahead would poll all the time.

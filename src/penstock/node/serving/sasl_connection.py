@@ -6,7 +6,6 @@ is closed; until then it is held, and nobody waits for it.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Set
 from functools import partial
 from typing import Final
@@ -123,7 +122,7 @@ class SaslConnection(Connection):
         later.listen(partial(self._take_again, slot, frame))
 
     def _take_again(self, slot: Slot, frame: bytes) -> None:
-        if self._closed or self._waiting is None:
+        if self._closed:
             return
         self._waiting.remove(slot)
         self._held_by_request = False
@@ -151,8 +150,6 @@ class SaslConnection(Connection):
 
     def _hold_behind(self, slot: Slot) -> None:
         """As behind a request that nothing may overtake."""
-        if self._waiting is None:
-            self._waiting = deque()
         self._waiting.append(slot)
         self._held_by_request = True
 

@@ -1,4 +1,4 @@
-"""Fetch requests and responses, versions 4 to 18: a request in a broker's words, a response in parts and to a follower.
+"""Fetch requests and responses, versions 4 to 18: a request in a broker's words, a response in parts.
 
 A response comes as parts: bytes, and in their places the objects that the caller passed for records that lie in a file.
 The shell writes the parts one after the other, so records go from the file to the socket without being touched; the
@@ -204,49 +204,6 @@ def _parse_partitions(
 
 
 _new: Final = object.__new__
-
-
-class DivergingEpoch(Message):
-    """Up to where a follower's log may match the leader's: the end of an epoch that both know, in the leader's log."""
-
-    epoch: int = field("int32", "12+", default=-1)
-    end_offset: int = field("int64", "12+", default=-1)
-
-
-class AbortedTransaction(Message):
-    producer_id: int = field("int64", "4+", default=0)
-    first_offset: int = field("int64", "4+", default=0)
-
-
-class FollowedPartition(Message):
-    """The records are a slice of the frame, good as long as its buffer is."""
-
-    index: int = field("int32", "4+", default=0)
-    error_code: int = field("int16", "4+", default=0)
-    high_watermark: int = field("int64", "4+", default=0)
-    last_stable_offset: int = field("int64", "4+", default=-1)
-    log_start_offset: int = field("int64", "5+", default=-1)
-    diverging_epoch: DivergingEpoch | None = field(DivergingEpoch, "12+", tag=0, default=None)
-    aborted_transactions: list[AbortedTransaction] | None = array(
-        AbortedTransaction, "4+", nullable="4+", default_factory=list
-    )
-    preferred_replica: int = field("int32", "11+", default=-1)
-    records: memoryview | bytes | None = field("slice", "4+", nullable="4+", default=None)
-
-
-class FollowedTopic(Message):
-    topic_id: UUID = field("uuid", "13+", default=ZERO_UUID)
-    name: str = field("string", "4-12", default="")
-    partitions: list[FollowedPartition] = array(FollowedPartition, "4+", default_factory=list)
-
-
-class FollowerFetchResponse(Message, versions="4-18", flexible="12+"):
-    """The fields of a fetch response that a follower uses."""
-
-    throttle_time_ms: int = field("int32", "4+", default=0)
-    error_code: int = field("int16", "7+", default=0)
-    session_id: int = field("int32", "7+", default=0)
-    topics: list[FollowedTopic] = array(FollowedTopic, "4+", default_factory=list)
 
 
 class RecordsPlaceholder(Protocol):

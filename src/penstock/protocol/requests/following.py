@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from penstock.protocol.requests.api import ApiKey
-from penstock.protocol.requests.fetch import TOPIC_IDS_FROM, FollowerFetchResponse
+from penstock.protocol.requests.fetch import TOPIC_IDS_FROM
 from penstock.protocol.requests.framing import decode_response
+from penstock.protocol.requests.lent_records import LentFetchResponse
 from penstock.protocol.value import Value
 from penstock.protocol.varint import decode_long_uvarint, decode_uvarint, encode_compact
 
@@ -179,14 +180,14 @@ def _read_plain(frame: memoryview) -> FollowerResponse | None:
 
 
 def _read_any(frame: memoryview, version: int) -> FollowerResponse:
-    _, response = decode_response(ApiKey.FETCH, version, frame, FollowerFetchResponse)
-    assert isinstance(response, FollowerFetchResponse)
+    _, response = decode_response(ApiKey.FETCH, version, frame, LentFetchResponse)
+    assert isinstance(response, LentFetchResponse)
     found = []
-    for topic in response.topics:
+    for topic in response.responses:
         for one in topic.partitions:
             parting = one.diverging_epoch
-            diverging = None if parting is None else (parting.epoch, parting.end_offset)
-            key = topic.topic_id.bytes, one.index
+            diverging = None if parting.epoch < 0 else (parting.epoch, parting.end_offset)
+            key = topic.topic_id.bytes, one.partition_index
             told = one.error_code, one.high_watermark, one.log_start_offset, one.records or b"", diverging
             found.append(Followed(key, *told))
     return FollowerResponse(response.error_code, response.session_id, found)

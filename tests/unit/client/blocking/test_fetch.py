@@ -91,5 +91,5 @@ def test_who_leads_instead_is_read_where_it_is_said_where(version: int) -> None:
     answer = FetchResponse(responses=[topic], node_endpoints=[there] if version >= 16 else [])
     fetched = parse_fetch_response(memoryview(encode(answer, version)), version)
     assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    expected = (LeaderIdAndEpoch(leader_id=2, leader_epoch=5), [there]) if version >= 16 else (None, ())
+    expected = (LeaderIdAndEpoch(leader_id=2, leader_epoch=5), [there]) if version >= 16 else (None, [])
     assert (fetched.current_leader, fetched.node_endpoints) == expected

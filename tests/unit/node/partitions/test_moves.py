@@ -166,6 +166,48 @@ async def test_a_disk_that_hangs_keeps_its_own_moves_alone(tmp_path: Path) -> No
         moves.all._tasks.cancel()
 
 
+async def test_a_log_is_read_by_a_thread_of_its_own_disk(tmp_path: Path) -> None:
+    """Where that hangs, those of the disk to which it goes are free."""
+    with three_directories(tmp_path) as (node, (a, _, c)):
+        node.produce(b"one", index=2)
+        hung = node.directories.roots[c].threads = cast("Any", Hung())
+        moves = Moves(node)
+        moves.all.move(node.partition(index=2), a)
+        while not hung.works and node.partition(index=2).log.parent == c:
+            await asyncio.sleep(0)
+        moves.all.move(node.partition(index=1), a)
+        assert await moves.next() == (1, a)
+        assert node.partition(index=2).log.parent == c
+        moves.all._tasks.cancel()
+
+
+async def test_a_step_looks_at_no_replica_that_it_does_not_touch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moves of very many to a disk that hangs cost the others nothing."""
+    looked, lane_of = list[tuple[str, int]](), DirectoryMoves._lane_of
+
+    def noted(moves: DirectoryMoves, key: tuple[str, int]) -> tuple[str, str] | None:
+        looked.append(key)
+        return lane_of(moves, key)
+
+    with three_directories(tmp_path) as (node, (a, b, c)):
+        hung = node.directories.roots[c].threads = cast("Any", Hung())
+        moves = Moves(node)
+        for number in range(300):
+            moves.all._wanted["many", number] = node.partition(index=0), c
+            moves.all._note(("many", number))
+        while not hung.works:
+            await asyncio.sleep(0)
+        monkeypatch.setattr(DirectoryMoves, "_lane_of", noted)
+        moves.all.move(node.partition(index=1), a)
+        assert await moves.next() == (1, a)
+        moves.all.move(node.partition(index=1), b)
+        assert await moves.next() == (1, b)
+        assert set(looked) == {("orders", 1)}
+        moves.all._tasks.cancel()
+
+
 async def test_a_copy_is_read_in_by_a_thread_of_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = list[tuple[str, str]]()
     load = PartitionLog.load
@@ -244,6 +286,7 @@ async def test_a_step_that_fails_by_our_own_fault_ends_no_lane(tmp_path: Path, m
         future = node.directories.create_future(log, b, 0)
         moves.all._unwanted["other", 0] = a, b
         node.directories.futures["other", 0] = future
+        moves.all._note(("other", 0))
         moves.all.move(node.partition(), b)
         assert await moves.next() == (0, b)
         await moves.all.stop()

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.node.served_node import serving
 
 from penstock.node.serving.connection import TURN_NS, Connection
-from penstock.node.serving.connections import ROUND_NS
+from penstock.node.serving.connections import ROUND_NS, UNWATCHED_NS
 from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import NOTHING
@@ -65,27 +65,47 @@ async def test_further_turns_of_very_many_are_not_all_in_one_turn_of_the_loop() 
     assert max(rounds) <= ROUND_NS // TURN_NS
 
 
-@pytest.mark.parametrize(("others_ms", "round_ms"), [(1, 8), (60, 60), (400, 100)])
-async def test_further_turns_have_their_share_beside_very_many_first_ones(others_ms: int, round_ms: int) -> None:
-    """Answers of producers that pipeline come with them; a thousand clients that do not must not leave them 8 ms."""
-    now_ns, rounds = [0], list[int]()
-    async with serving() as node:
+async def test_first_turns_of_very_many_are_not_all_in_one_turn_of_the_loop() -> None:
+    """A thousand that had sent something at once took 240 ms of it."""
+    handled, turns, step_ns = list[str](), list[int](), 1_000_000
+
+    def slow(_: object, context: RequestContext, __: object) -> HeartbeatResponse:
+        handled.append(context.client_id or "")
+        now_ns[0] += step_ns
+        return HeartbeatResponse()
+
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, slow, NOTHING)) as node:
+        clients = [await node.connect() for _ in range(60)]
+        for client in clients:
+            assert await client.lives()
+        now_ns = [node.connections.looks_ns]
         node.connections.dispatcher.clock_ns = lambda: now_ns[0]
-        left = 200
-
-        def turn() -> None:
-            nonlocal left
-            left -= 1
-            now_ns[0] += TURN_NS
-
-        for _ in range(left):
-            node.connections.later(turn)
-        while left:
-            before = left
-            now_ns[0] += others_ms * 1_000_000
+        for number, client in enumerate(clients):
+            client.writer.write(encode_request(HeartbeatRequest(), 4, 1, str(number)) * 2)
+        while len(handled) < 2 * len(clients):
+            before = len(handled)
             await asyncio.sleep(0)
-            rounds.append((before - left) * TURN_NS // 1_000_000)
-    assert set(rounds[1:-1]) == {round_ms}
+            turns.append(len(handled) - before)
+        for client in clients:
+            for _ in range(2):
+                await client.receive(ApiKey.HEARTBEAT, 4)
+    assert max(turns) <= (UNWATCHED_NS + 2 * (ROUND_NS + TURN_NS)) // step_ns
+    assert sorted(handled, key=int) == sorted([str(number) for number in range(60)] * 2, key=int)
+
+
+async def test_who_comes_too_late_for_a_first_turn_has_little_received() -> None:
+    """It has to be kept, for each of very many."""
+    async with serving() as node:
+        assert await (await node.connect()).lives()
+        (connection,) = node.connections.active
+        assert isinstance(connection, Connection)
+        now_ns = node.connections.looks_ns
+        assert not node.connections.look(now_ns), "the first ones of a turn of the loop"
+        assert len(connection.get_buffer(-1)) == SHARED_BYTES
+        assert node.connections.look(now_ns + ROUND_NS)
+        assert len(connection.get_buffer(-1)) == SHORT_BYTES
+        await asyncio.sleep(0)
+        assert len(connection.get_buffer(-1)) == SHARED_BYTES
 
 
 SMALL_FRAME = encode_request(HeartbeatRequest(), 4, 1, "t" * 233)

@@ -15,11 +15,11 @@ from penstock.protocol.requests.fetch import (
     VERSIONS,
     FetchFrame,
     FetchPartitionResult,
-    FollowerFetchResponse,
     encode_fetch_response,
     parse_fetch,
 )
 from penstock.protocol.requests.framing import decode_response
+from penstock.protocol.requests.lent_records import LentFetchResponse
 from penstock.protocol.requests.topic_answers import NodeEndpoint
 from penstock.protocol.uuids import ZERO_UUID
 
@@ -211,18 +211,18 @@ def test_a_follower_reads_what_a_leader_writes_and_leaves_the_records_where_they
     ]
     topic: Any = "a" if version < 13 else TOPIC_ID
     data = bytearray(joined(encode_fetch_response([(topic, answers)], version, 41, session_id=8)))
-    _, message = decode_response(ApiKey.FETCH, version, memoryview(data)[4:], FollowerFetchResponse)
-    assert isinstance(message, FollowerFetchResponse)
+    _, message = decode_response(ApiKey.FETCH, version, memoryview(data)[4:], LentFetchResponse)
+    assert isinstance(message, LentFetchResponse)
     assert message.session_id == (8 if version >= 7 else 0)
-    (told,) = message.topics
-    assert (told.name, told.topic_id) == (("a", ZERO_UUID) if version < 13 else ("", TOPIC_ID))
+    (told,) = message.responses
+    assert (told.topic, told.topic_id) == (("a", ZERO_UUID) if version < 13 else ("", TOPIC_ID))
     good, bad = told.partitions
-    assert (good.index, good.error_code, good.high_watermark) == (7, 0, 100)
+    assert (good.partition_index, good.error_code, good.high_watermark) == (7, 0, 100)
     assert good.log_start_offset == (10 if version >= 5 else -1)
-    assert good.diverging_epoch is None
-    assert (bad.index, bad.error_code) == (8, 74)
+    assert good.diverging_epoch.epoch == -1
+    assert (bad.partition_index, bad.error_code) == (8, 74)
     diverging = bad.diverging_epoch
-    assert (diverging and (diverging.epoch, diverging.end_offset)) == ((4, 44) if version >= 12 else None)
+    assert (diverging.epoch, diverging.end_offset) == ((4, 44) if version >= 12 else (-1, -1))
     assert isinstance(good.records, memoryview)
     assert bytes(good.records) == b"records"
     data[data.index(b"records")] = ord("R")

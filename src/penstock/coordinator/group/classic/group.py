@@ -369,7 +369,7 @@ class ClassicGroup(Group):
             if timer is not None:
                 timer.deadline_ms = None
         for member in self.members.values():
-            member.session.deadline_ms = None
+            member.end_session()
         self.join_timer = self.sync_timer = None
         self.pending.clear()
 

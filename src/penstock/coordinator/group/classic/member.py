@@ -76,6 +76,11 @@ class Member:
         """`fire(*of, now_ms)` is called when no heartbeat came within the session timeout."""
         self.session.fire, self.session.of = fire, of
 
+    def end_session(self) -> None:
+        """Its timer leads to it no more: they would keep each other until the collector looks at all that there is."""
+        self.session.deadline_ms = None
+        self.on_session_expired(_has_no_group)
+
     def heard(self, timers: Timers, now_ms: int) -> None:
         """It has sent something: its session begins anew."""
         self.heard_ms = now_ms

@@ -264,7 +264,7 @@ def restore_member(
 def drop_member(table: GroupTable, group: ClassicGroup, member: Member, why: What) -> None:
     """Answers what it waits for. The caller sees to the rebalance."""
     table.historian.because(group.group_id, member.member_id, why, member.instance_id)
-    member.session.deadline_ms = None
+    member.end_session()
     table.reply(group.take_join(member), join_error(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
     table.reply(member.take_sync(), sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member)

@@ -1,5 +1,6 @@
 """Thousands of members are cheap: a heartbeat touches its own member, and nothing piles up."""
 
+import gc
 import random
 import sys
 import tracemalloc
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.coordinator.effects import Append, Effect, Reply
-from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.classic.member import Caller, Member
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
@@ -62,12 +63,12 @@ def woken(shard: GroupShard, now_ms: int) -> list[Effect]:
 
 def test_heartbeats_leave_the_heap_as_it_is() -> None:
     shard, beats = joined_shard()
-    heap = shard._table.timers._heap
-    before = len(heap)
+    timers = shard._table.timers
+    before = len(timers._heap) + len(timers._old)
     for now_ms in range(3000, 60_000, 3000):
         assert all(shard.heartbeat(beat, now_ms) is ErrorCode.NONE for beat in beats)
         assert woken(shard, now_ms) == []
-        assert len(heap) <= before
+        assert len(timers._heap) + len(timers._old) <= before
 
 
 def test_half_of_them_fall_silent_in_one_rebalance() -> None:
@@ -132,6 +133,28 @@ def test_a_member_that_is_left_behind_costs_little() -> None:
         assert tracemalloc.get_traced_memory()[0] < MOST_BYTES * MEMBERS
     finally:
         tracemalloc.stop()
+
+
+def test_members_that_have_gone_are_freed_without_a_collection() -> None:
+    """A node's collector looks at all objects seldom: members that joined and went were kept for minutes."""
+    shard = GroupShard(GroupSettings(initial_rebalance_delay_ms=0), random.Random(1), ClusterImage())
+    shard.loaded(0)
+    gc.collect()
+    gc.disable()
+    try:
+        before = members_kept()
+        for begin_ms in range(0, 150_000, 30_000):
+            for number in range(300):
+                shard.join(number, join_request(rebalance_timeout_ms=3_000), Caller("c", "/h", 3), begin_ms)
+            for second in range(30):
+                woken(shard, begin_ms + second * 1_000)
+        assert members_kept() - before <= 300
+    finally:
+        gc.enable()
+
+
+def members_kept() -> int:
+    return sum(type(one) is Member for one in gc.get_objects())
 
 
 def test_a_large_generation_is_told_some_at_a_time_and_heartbeats_come_between() -> None:

@@ -1,4 +1,7 @@
-"""Answers to Fetch that leave records in the frame they came in, which is lent to them where it is large."""
+"""Answers to Fetch that leave records in the frame they came in, for consumers and followers.
+
+Where the frame is large it is lent to them; else they are good as long as its buffer is.
+"""
 
 from uuid import UUID
 
@@ -8,7 +11,7 @@ from penstock.protocol.uuids import ZERO_UUID
 
 
 class LentPartition(Message):
-    """What a consumer uses of `PartitionData`."""
+    """`PartitionData` but for the snapshot of a metadata log."""
 
     partition_index: int = field("int32", "4+", default=0)
     error_code: int = field("int16", "4+", default=0)

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from penstock.client.connection import _Expected
-from penstock.client.consumer.lent_records import LentFetchResponse
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.requests.framing import encode_response
+from penstock.protocol.requests.lent_records import LentFetchResponse
 from penstock.protocol.schema import Message, has_slices
 
 RECORDS = b"records of a partition"
