@@ -155,14 +155,16 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def restoring(self, now_ms: int) -> Iterator[None]:
         if self._table.groups:  # they are at work, and what they have decided since is not committed
             return
-        done = 0
+        for done, _ in enumerate(self._restoring(now_ms), 1):
+            if done % RESTORED_AT_ONCE == 0:
+                yield
+
+    def _restoring(self, now_ms: int) -> Iterator[None]:
+        """A step for each group and each member."""
         for group_id in self._table.image.group_ids():
             self._table.image.all_is_committed(group_id)
-            self._table.restore_group(group_id, now_ms)
-            done += 1 + self.member_count(group_id)
-            if done >= RESTORED_AT_ONCE:
-                done = 0
-                yield
+            yield
+            yield from self._table.restoring(group_id, now_ms)
 
     def loaded(self, now_ms: int) -> list[Effect]:
         for _ in self.restoring(now_ms):
