@@ -156,7 +156,7 @@ async def test_a_log_that_never_had_a_record_is_followed_without_being_read_in(f
     log = followed.partition.log
     assert (log.is_loaded, log.latest_epoch) == (False, -1)
     assert await followed.take(batch(b"a")) == 1
-    log.append_as_leader(batch(b"b"), leader_epoch=4, now_ms=1_700_000_000_000)
+    log.append_as_leader(memoryview(bytearray(batch(b"b"))), leader_epoch=4, now_ms=1_700_000_000_000)
     assert log.latest_epoch == 4
 
 
