@@ -54,6 +54,11 @@ class Going(Enum):
         return self in (Going.WITHOUT_DATA, Going.BACK_AFTER_CRASH)
 
     @property
+    def leads_on(self) -> bool:
+        """Whether the broker keeps what no other one can lead."""
+        return self not in (Going.FENCED, Going.WITHOUT_DATA)
+
+    @property
     def losing(self) -> "Going":
         """What it becomes where the broker may lack records because of what was before."""
         return {Going.FENCED: Going.WITHOUT_DATA, Going.BACK: Going.BACK_AFTER_CRASH}.get(self, self)

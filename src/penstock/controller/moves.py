@@ -194,8 +194,9 @@ def _left(
     partition, broker_id = topic.partitions[index], electorate.going
     if topic.by_consensus:
         return left_in_group(topic, index, broker_id, going)
-    if going is Going.BACK_AFTER_CRASH and partition.leader == broker_id and len(partition.replicas) == 1:
-        return _led_again(state, topic, index)  # no other can: a node that is alone has very many of these
+    if partition.leader == broker_id and len(partition.replicas) == 1 and going.leads_on:
+        # No other can lead. A node that is alone has very many of these.
+        return _led_again(state, topic, index) if going is Going.BACK_AFTER_CRASH else None
     others = tuple(replica for replica in partition.isr if replica != broker_id)
     lost = broker_id if going.loses else NOBODY
     if electorate.may_go_on(partition.leader) or _any(electorate, partition, others):

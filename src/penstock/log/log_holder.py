@@ -14,7 +14,7 @@ from uuid import UUID
 from penstock.log.checkpoint import read_topic_id
 from penstock.log.config import LogConfig
 from penstock.log.health import Health
-from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 from penstock.log.loading import Unread, load_log
 from penstock.log.log_content import LogContent
 from penstock.log.names import LOG_SUFFIX
@@ -149,6 +149,16 @@ class LogHolder:
     @property
     def leader_epochs(self) -> LeaderEpochs:
         return (self._content or self.load()).epochs
+
+    @property
+    def latest_epoch(self) -> int:
+        """Of the last record; -1 if there is none. An untouched log is not read in for that: a node may follow
+        thousands.
+        """
+        content = self._content
+        if content is None and self.is_untouched:
+            return UNDEFINED_EPOCH
+        return (content or self.load()).epochs.latest
 
     @property
     def producers(self) -> Producers:

@@ -34,7 +34,6 @@ A marker also ends what is being asked: an answer that comes after it is about a
 Memory grows with the producers seen within `producer.id.expiration.ms`; `expire` removes the others.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -162,7 +161,7 @@ class Producers:
         self._verifications: dict[int, Verification] = {}
         self._open_transactions: dict[int, int] = {}
         """Their first offsets, in the order of these, by producer."""
-        self._ended: deque[tuple[int, int]] = deque()
+        self._ended: list[tuple[int, int]] = []
         """The offsets of markers that may not be committed yet, with the first offsets of what they ended."""
 
     def without_any(self) -> "Producers":
@@ -191,7 +190,7 @@ class Producers:
             return high_watermark
         ended = self._ended
         while ended and ended[0][0] < high_watermark:
-            ended.popleft()
+            del ended[0]
         open_offset = self.first_open_offset
         unstable = (high_watermark, *(first for _, first in ended))
         return min(unstable if open_offset is None else (open_offset, *unstable))
@@ -311,8 +310,8 @@ class Producers:
         self._verifications.pop(producer.producer_id, None)
         if self._open_transactions.pop(producer.producer_id, None) is not None:
             if len(self._ended) == MOST_ENDED:
-                (_, oldest), (marker, second) = self._ended.popleft(), self._ended.popleft()
-                self._ended.appendleft((marker, min(oldest, second)))
+                (_, oldest), (marker, second) = self._ended[:2]
+                self._ended[:2] = [(marker, min(oldest, second))]
             self._ended.append((offset, first_offset))
         return first_offset
 

@@ -170,12 +170,16 @@ def decode_batch(
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each whole batch; a last one that was cut off is left out."""
     position = 0
-    while len(buffer) - position >= HEADER_SIZE:
-        header = read_header(buffer, position)
-        if position + header.size_in_bytes > len(buffer):
-            return
+    while (header := whole_batch(buffer, position)) is not None:
         yield position, header
         position += header.size_in_bytes
+
+
+def whole_batch(buffer: Buffer, position: int) -> BatchHeader | None:
+    """Its header; None if no more is left than one that was cut off. Raises as `read_header`."""
+    left = len(buffer) - position
+    header = read_header(buffer, position) if left >= HEADER_SIZE else None
+    return None if header is None or header.size_in_bytes > left else header
 
 
 def iterate_records(

@@ -2,13 +2,14 @@
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from penstock.client.consumer_protocol import decode_assignment
 from penstock.coordinator.group import records as group_records
 from penstock.coordinator.group.consumer import records as consumer_records
 from penstock.coordinator.group.group_log import GroupLog
+from penstock.coordinator.group.part_codec import PartCodec
 from penstock.coordinator.group.share import records as share_group_records
 from penstock.coordinator.group.streams import records as streams_records
 from penstock.coordinator.group.streams.description import DESCRIPTION
@@ -40,7 +41,7 @@ CONTROL_RECORDS: dict[int, tuple[str, type[Message]]] = {
     ControlType.KRAFT_VOTERS: ("KRaftVoters", VotersRecord),
 }
 """Their names in Kafka's tools, and their layouts."""
-SHARE_GROUP_RECORDS: dict[int, str] = {
+OF_SHARE_GROUPS = {
     share_group_records.MEMBER: "share_group_member_metadata",
     share_group_records.GROUP: "share_group_metadata",
     share_group_records.ASSIGNMENT: "share_group_target_assignment_metadata",
@@ -70,6 +71,11 @@ OF_STREAMS_GROUPS = {
     DESCRIPTION: "streams_group_topology_description",
 }
 """By the versions of their keys, as Kafka names them; the last is our own."""
+OF_GROUPS: tuple[tuple[PartCodec, Mapping[int, str]], ...] = (
+    (consumer_records.CODEC, OF_CONSUMER_GROUPS),
+    (streams_records.CODEC, OF_STREAMS_GROUPS),
+    (share_group_records.CODEC, OF_SHARE_GROUPS),
+)
 NAMES_ARE = {consumer_records.EXPRESSION: "regularExpression"}
 """What a key names besides the group, where that is no member."""
 
@@ -106,12 +112,9 @@ def decode_offsets(record: Record) -> dict[str, object]:
     if record.key is None:
         return decode_text(record)
     version = group_records.key_version_of(record.key)
-    if version in OF_CONSUMER_GROUPS:
-        return _consumer_group(version, record.key, record.value)
-    if version in OF_STREAMS_GROUPS:
-        return _streams_group(version, record.key, record.value)
-    if version in SHARE_GROUP_RECORDS:
-        return _share_group(version, record.key, record.value)
+    for codec, names in OF_GROUPS:
+        if version in names:
+            return _part_of_group(codec, names, record, version)
     decoded = group_records.decode_record(record.key, record.value)
     if isinstance(decoded, group_records.OffsetRecord):
         key = {
@@ -141,27 +144,12 @@ def decode_offsets(record: Record) -> dict[str, object]:
     return decode_text(record)
 
 
-def _consumer_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:
-    group_id, name, message = consumer_records.CODEC.decoded_message(version, key, value)
+def _part_of_group(codec: PartCodec, names: Mapping[int, str], record: Record, version: int) -> dict[str, object]:
+    assert record.key is not None
+    group_id, name, message = codec.decoded_message(version, record.key, record.value)
     named = {NAMES_ARE.get(version, "memberId"): name} if name else {}
     payload = message and as_dictionary(message, 0)
-    return {"key": {"type": OF_CONSUMER_GROUPS[version], "group": group_id} | named, "payload": payload}
-
-
-def _streams_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:
-    group_id, member_id, message = streams_records.CODEC.decoded_message(version, key, value)
-    named = {"memberId": member_id} if member_id else {}
-    payload = message and as_dictionary(message, 0)
-    return {"key": {"type": OF_STREAMS_GROUPS[version], "group": group_id} | named, "payload": payload}
-
-
-def _share_group(version: int, key: bytes, value: bytes | None) -> dict[str, object]:
-    group_id, member_id, found = share_group_records.decoded(version, key, value)
-    names: dict[str, object] = {"type": SHARE_GROUP_RECORDS[version], "group": group_id}
-    if member_id:
-        names["member"] = member_id
-    payload = None if found is None else as_dictionary(share_group_records.layout_of(version, found), 0)
-    return {"key": names, "payload": payload}
+    return {"key": {"type": names[version], "group": group_id} | named, "payload": payload}
 
 
 def decode_share_states(record: Record) -> dict[str, object]:

@@ -299,7 +299,10 @@ def _decode_usual_offset(key_version: int, key: bytes, value: bytes | None) -> O
     return _decode_offset(key_version, key, value)
 
 
-DECODERS: Final[dict[int, Callable[[int, bytes, bytes | None], OffsetRecord | GroupRecord | HistoryRecord]]] = {
+Decoder = Callable[[int, bytes, bytes | None], OffsetRecord | GroupRecord | HistoryRecord]
+"""Takes the version of the key, the key and the value. DecodeError if it is not what it claims."""
+
+DECODERS: Final[dict[int, Decoder]] = {
     0: _decode_offset,
     OFFSET_KEY_VERSION: _decode_usual_offset,
     GROUP_KEY_VERSION: _decode_group,

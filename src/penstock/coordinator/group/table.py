@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
@@ -47,8 +47,9 @@ class GroupKind(Value):
     """`Group.kind` of its groups, and `KindRecord.kind` of their records."""
     create: Callable[[str, int, GroupSettings], Group]
     """Takes a name and a time."""
-    restore: Callable[[GroupTable, str, Any, int], None]
-    """Puts a group into the table as a record has it: so it goes on with a new coordinator."""
+    restore: Callable[[GroupTable, str, Any, int], Iterator[None]]
+    """Puts a group into the table as its records have it, in steps, one for each member: so it goes on with a new
+    coordinator."""
     unsettled: Callable[[Any, int], AnyRecord | None]
     """What the next coordinator is to know of a group besides its last record, as another one; None if nothing."""
     story: Callable[[GroupTable], Story] | None = None
@@ -171,10 +172,15 @@ class GroupTable(Agenda[AnyRecord]):
 
     def restore_group(self, group_id: str, now_ms: int) -> None:
         """Make a group what the image says, that is as it goes on with a new coordinator."""
+        for _ in self.restoring(group_id, now_ms):
+            pass
+
+    def restoring(self, group_id: str, now_ms: int) -> Iterator[None]:
+        """As `restore_group`, in steps, one for each member. The group serves when all are done."""
         for kind in self._kinds:
             value = self.image.group(kind.name, group_id)
             if value is not None:
-                kind.restore(self, group_id, value, now_ms)
+                yield from kind.restore(self, group_id, value, now_ms)
                 return
         if self._has_offsets(group_id):
             self.create_group(group_id, now_ms)

@@ -24,6 +24,7 @@ from penstock.coordinator.group.image import TopicOffsets
 from penstock.coordinator.group.records import (
     DECODERS,
     AnyRecord,
+    Decoder,
     OffsetRecord,
     PendingRecord,
     decode_record,
@@ -78,6 +79,12 @@ PENDING_VERSION = 9
 """The version of OffsetCommit whose errors commits in transactions have: older producers are told of others."""
 
 
+def _load(
+    apply: Callable[[AnyRecord], object], decoder: Decoder, version: int, key: bytes, value: bytes | None
+) -> None:
+    apply(decoder(version, key, value))
+
+
 def _left_alone(version: int, key: bytes, value: bytes | None) -> None:
     """A kind of record that is not known."""
 
@@ -91,7 +98,7 @@ class GroupShard(PartitionMachine[AnyRecord]):
         self._shares: ShareGroups | None = None
         self._streams: StreamsGroups | None = None
         self._loaders: dict[int, Loader] = {}
-        """Of parts of groups, by the version of the key, as far as there were any."""
+        """By the version of the key, as far as there were any."""
         super().__init__(self._table)
 
     @property
@@ -129,15 +136,14 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def read(self, key: bytes, value: bytes | None, offset: int = -1) -> None:
         """What is a part of a group is put in without a record of it."""
         version = key_version_of(key)
-        if version in DECODERS:
-            super().read(key, value)
-            return
         load = self._loaders.get(version)
         if load is None:
             load = self._loaders[version] = self._loader_of(version)
         load(version, key, value)
 
     def _loader_of(self, version: int) -> Loader:
+        if version in DECODERS:
+            return partial(_load, self._table.image.apply, DECODERS[version])
         if version in STREAMS:
             record: type[PartRecord] = self.streams.record
         else:
@@ -155,14 +161,16 @@ class GroupShard(PartitionMachine[AnyRecord]):
     def restoring(self, now_ms: int) -> Iterator[None]:
         if self._table.groups:  # they are at work, and what they have decided since is not committed
             return
-        done = 0
+        for done, _ in enumerate(self._restoring(now_ms), 1):
+            if done % RESTORED_AT_ONCE == 0:
+                yield
+
+    def _restoring(self, now_ms: int) -> Iterator[None]:
+        """A step for each group and each member."""
         for group_id in self._table.image.group_ids():
             self._table.image.all_is_committed(group_id)
-            self._table.restore_group(group_id, now_ms)
-            done += 1 + self.member_count(group_id)
-            if done >= RESTORED_AT_ONCE:
-                done = 0
-                yield
+            yield
+            yield from self._table.restoring(group_id, now_ms)
 
     def loaded(self, now_ms: int) -> list[Effect]:
         for _ in self.restoring(now_ms):

@@ -413,7 +413,7 @@ def _divergence(partition: Partition, last_fetched_epoch: int, fetch_offset: int
     Only the leader can tell: a replica that came back may have less than the reader, and have it still to fetch.
     """
     log = partition.log
-    if last_fetched_epoch == log.leader_epochs.latest and fetch_offset <= log.log_end_offset:
+    if last_fetched_epoch == log.latest_epoch and fetch_offset <= log.log_end_offset:
         return None  # as most often
     epoch, end_offset = partition.end_offset_for_epoch(last_fetched_epoch)
     if epoch >= last_fetched_epoch and end_offset >= fetch_offset:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.coordinator.effects import Append, Cut, Effect, Errand, Note, Reply
@@ -26,11 +27,10 @@ from penstock.node.coordinators.last_values import AT_ONCE, LastValues
 from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
-from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
 from penstock.protocol.control.records import ControlType, transaction_marker
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
+from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records, whole_batch
 
 logger = logging.getLogger(__name__)
 
@@ -48,13 +48,6 @@ WRITES_AT_ONCE: Final = 100
 _NOTHING: Final = object()
 
 MachineT = TypeVar("MachineT", bound=PartitionMachine[Any])
-
-
-Taker = Callable[[bytes, int, BatchHeader], None]
-"""Takes a batch: the data that has it, and where it begins there."""
-
-
-def _leave_out(data: bytes, position: int, header: BatchHeader) -> None: ...
 
 
 class Parked:
@@ -127,11 +120,13 @@ class Hosted(Generic[MachineT]):
         log = self.partition.log
         position, self._end = log.log_start_offset, log.log_end_offset
         latest = LastValues()
-        take, take_pending, slice_bytes = latest.take, latest.take_pending, LOAD_SLICE_BYTES
+        read: Callable[[bytes], int] = partial(self._take_last, latest)
+        slice_bytes = LOAD_SLICE_BYTES
         if self.machine.reading is Reading.EVERY_RECORD:
-            take, take_pending, slice_bytes = self._take_all, _leave_out, APPLY_SLICE_BYTES
+            read, slice_bytes = self._take_every, APPLY_SLICE_BYTES
         while position < self._end and not self.is_over:
-            position = self._read_slice(position, slice_bytes, take, take_pending)
+            found = log.read(position, slice_bytes, upper_offset=self._end)
+            position = read(log.bytes_of(found)) if found else self._end
             await asyncio.sleep(0)
         for some in latest.in_order():
             for key, value in some:
@@ -164,22 +159,27 @@ class Hosted(Generic[MachineT]):
         if self._end:
             logger.info("%s: %s from %d records' worth of log", partition, self.machine.describe(), self._end)
 
-    def _read_slice(self, position: int, slice_bytes: int, take: Taker, take_pending: Taker) -> int:
-        log, end = self.partition.log, self._end
-        data = log.bytes_of(log.read(position, slice_bytes, upper_offset=end))
-        for at, header in iterate_batches(data):
-            position = header.last_offset + 1
-            if header.is_control:
-                continue
-            if log.load().is_committed(header):
-                take(data, at, header)
-            elif log.producers.is_open(header.producer_id, header.base_offset):
-                take_pending(data, at, header)
-        return position if data else end
+    def _take_last(self, latest: LastValues, data: bytes) -> int:
+        """The offset behind all batches."""
+        log = self.partition.log
+        at, behind = latest.take_again(data, 0, self._end)
+        while (header := whole_batch(data, at)) is not None:
+            if not header.is_control:
+                if log.load().is_committed(header):
+                    latest.take(data, at, header)
+                elif log.producers.is_open(header.producer_id, header.base_offset):
+                    latest.take_pending(data, at, header)
+            at, behind = latest.take_again(data, at + header.size_in_bytes, header.last_offset + 1)
+        return behind
 
-    def _take_all(self, data: bytes, position: int, header: BatchHeader) -> None:
-        for record in iterate_records(data, position, header):
-            self._take_in(record.key or b"", record.value, record.offset)
+    def _take_every(self, data: bytes) -> int:
+        behind = self._end
+        for at, header in iterate_batches(data):
+            behind = header.last_offset + 1
+            if not header.is_control and self.partition.log.load().is_committed(header):
+                for record in iterate_records(data, at, header):
+                    self._take_in(record.key or b"", record.value, record.offset)
+        return behind
 
     def _take_in(self, key: bytes, value: bytes | None, offset: int = -1) -> None:
         try:

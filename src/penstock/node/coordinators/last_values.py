@@ -1,8 +1,8 @@
 """The last value of each key in a log that is read from its beginning, at little cost for values that come again.
 
 Consumers commit offsets again and again for the same partitions: the same keys in a batch of the same form, in which
-nothing differs but the values. Of such a batch the form is kept, one call takes the next one apart, and its keys are
-looked at once, when all is read.
+nothing differs but the values. Of such a batch the form is kept. The next one is recognized by what lies around its
+values, without a look at its header or its records, and its keys are looked at once, when all is read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
 
-from penstock.protocol.batch import COMPRESSION_MASK, HEADER_SIZE, BatchHeader
+from penstock.protocol.batch import COMPRESSION_MASK, HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader
 from penstock.protocol.records import keys_and_values, unpack_records
 from penstock.protocol.varint import encode_varint
 
@@ -24,6 +24,9 @@ AT_ONCE: Final = 200
 """Pairs that are given at once: to apply them takes a millisecond or two."""
 SORTED_AT_ONCE: Final = 1_000
 """Pairs that are sorted, or looked at, before others have their turn: it takes less than a millisecond."""
+
+_PLACE: Final = Struct(">qi4xb4xhi30xi")
+"""Of a header: base offset, length, magic, attributes, last offset delta, record count."""
 
 _Name = tuple[int, int, bytes]
 _Pairs = list[tuple[bytes | None, bytes | None]]
@@ -37,7 +40,7 @@ class _Form:
 
     def __init__(self, frame: Struct, values: Struct, keys: list[bytes], records: bytes) -> None:
         self.frame = frame
-        self.fixed = frame.unpack(records)
+        self.fixed = b"".join(frame.unpack(records))
         self.values = values
         self.keys = keys
         self.records = records
@@ -72,29 +75,46 @@ class LastValues:
             latest = self._latest.get(key)
             yield producer_id, key, value, latest is not None and latest[0] >= number
 
+    def take_again(self, data: bytes, position: int, behind: int) -> tuple[int, int]:
+        """Take the batches from `position` on that have known forms: where the first other one lies, or one that is cut
+        off, compressed, a marker or of a transaction; and the offset behind those that were taken, else `behind`.
+        """
+        size = len(data)
+        while size - position >= HEADER_SIZE:
+            base_offset, length, magic, attributes, delta, count = _PLACE.unpack_from(data, position)
+            end = position + LENGTH_END + length
+            if end > size or magic != MAGIC or attributes:
+                break
+            begin = position + HEADER_SIZE
+            if not self._comes_again(_name_of(data, begin, end, count), data, begin, end):
+                break
+            position, behind = end, base_offset + delta + 1
+        return position, behind
+
     def take(self, data: bytes, position: int, header: BatchHeader) -> None:
         """Raises DecodeError."""
         begin, end = position + HEADER_SIZE, position + header.size_in_bytes
         if header.attributes & COMPRESSION_MASK:
             data = unpack_records(data, position, header)
             begin, end = 0, len(data)
-        key_at = begin + KEY_AT
-        while key_at < min(end, begin + 2 * KEY_AT) and data[key_at - KEY_AT] > 0x7F:
-            key_at += 1
-        key_end = key_at + (data[key_at - 1] >> 1) if key_at <= end else end
-        name = end - begin, header.record_count, data[begin:key_end]
-        form = self._forms.get(name)
-        number = self._number
-        self._number += header.record_count
-        if form is not None and form.frame.unpack_from(data, begin) == form.fixed:
-            form.records, form.number = data[begin:end], number
+        name = _name_of(data, begin, end, header.record_count)
+        if self._comes_again(name, data, begin, end):
             return
         records = data[begin:end]
         found = keys_and_values(records, header)
-        for at, (key, value) in enumerate(found, number):
+        for at, (key, value) in enumerate(found, self._number):
             if key is not None:
                 self._latest[key] = at, value
+        self._number += header.record_count
         self._keep(name, _form_of(records, found) if name in self._forms else None)
+
+    def _comes_again(self, name: _Name, data: bytes, begin: int, end: int) -> bool:
+        form = self._forms.get(name)
+        if form is None or b"".join(form.frame.unpack_from(data, begin)) != form.fixed:
+            return False
+        form.records, form.number = data[begin:end], self._number
+        self._number += name[1]
+        return True
 
     def _keep(self, name: _Name, form: _Form | None) -> None:
         """In place of the oldest ones, if there are too many."""
@@ -140,6 +160,16 @@ class LastValues:
             yield []
         written = ((number, key, value) for key, (number, value) in self._latest.items())
         yield from _in_order(written, len(self._latest), range(self._number))
+
+
+def _name_of(data: bytes, begin: int, end: int, count: int) -> _Name:
+    """How many bytes and records there are, and what comes first, up to the end of the first key: that nearly all
+    batches of one name are of one form.
+    """
+    key_at = begin + KEY_AT
+    while key_at < min(end, begin + 2 * KEY_AT) and data[key_at - KEY_AT] > 0x7F:
+        key_at += 1
+    return end - begin, count, data[begin : key_at + (data[key_at - 1] >> 1) if key_at <= end else end]
 
 
 def _size_of(form: _Form | None) -> int:

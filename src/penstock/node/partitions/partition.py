@@ -292,12 +292,12 @@ class Partition(ABC):
 
     @property
     def _is_new_term(self) -> bool:
-        return self.leader is not None and self.leader_epoch > self.log.leader_epochs.latest
+        return self.leader is not None and self.leader_epoch > self.log.latest_epoch
 
     @property
     def latest_epoch(self) -> int:
         """The epoch that the next record gets, or where another node leads, that of the last one; -1 if unknown."""
-        return self.leader_epoch if self._is_new_term else self.log.leader_epochs.latest
+        return self.leader_epoch if self._is_new_term else self.log.latest_epoch
 
     def epoch_at(self, offset: int) -> int:
         """The epoch whose term this offset belongs to, or -1."""
@@ -307,7 +307,7 @@ class Partition(ABC):
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
-        latest = self.log.leader_epochs.latest
+        latest = self.log.latest_epoch
         if latest < epoch <= self.leader_epoch and self._is_new_term:
             known = epoch if epoch == self.leader_epoch or latest < 0 else latest
             return known, self.log.log_end_offset

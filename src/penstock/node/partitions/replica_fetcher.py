@@ -200,7 +200,7 @@ class ReplicaFetcher:
     @staticmethod
     def _position(partition: IsrPartition) -> Position:
         log = partition.log
-        return Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.leader_epochs.latest)
+        return Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.latest_epoch)
 
     def _could_not_be_cut(self, partition: IsrPartition) -> None:
         key = (partition.topic_id.bytes, partition.index)

@@ -65,7 +65,7 @@ class GroupPartition:
     @property
     def latest_epoch(self) -> int:
         """Of the last batch, or -1."""
-        return self.log.leader_epochs.latest
+        return self.log.latest_epoch
 
     @property
     def producers(self) -> ProducersAhead:

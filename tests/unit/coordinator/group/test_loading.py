@@ -1,5 +1,6 @@
 import random
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +11,15 @@ from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXP
 from penstock.coordinator.group.consumer.state import ConsumerRecord
 from penstock.coordinator.group.consumer.values import STABLE, Current, GroupEpoch, Resolved, Subscription
 from penstock.coordinator.group.epochs import AssignmentEpoch
+from penstock.coordinator.group.parts import PartRecord
 from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata, key_version_of
 from penstock.coordinator.group.settings import GroupSettings, patience_ms
+from penstock.coordinator.group.share.records import MEMBER as SHARE_MEMBER
+from penstock.coordinator.group.share.state import ShareGroupRecord
+from penstock.coordinator.group.share.values import Subscription as ShareSubscription
+from penstock.coordinator.group.streams.records import MEMBER as STREAMS_MEMBER
+from penstock.coordinator.group.streams.state import StreamsRecord
+from penstock.coordinator.group.streams.values import Member as StreamsMember
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import DecodeError
@@ -111,6 +119,37 @@ def test_many_groups_are_put_to_work_some_at_a_time() -> None:
     shard.loaded(0)
     assert len(list(shard.classic_groups())) == 1_000
     assert shard.next_deadline_ms() == patience_ms(10_000)
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "value"),
+    [
+        (ConsumerRecord, MEMBER, Subscription()),
+        (ShareGroupRecord, SHARE_MEMBER, ShareSubscription()),
+        (StreamsRecord, STREAMS_MEMBER, StreamsMember()),
+    ],
+)
+def test_one_group_of_many_members_is_put_to_work_some_at_a_time(
+    record: type[PartRecord], key: int, value: object
+) -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
+    for number in range(1_000):
+        shard.read(*record("crowd", value, key, f"m{number}").encode())
+    assert started_sessions(shard) == (200, 1_000)
+
+
+def test_one_classic_group_of_many_members_is_put_to_work_some_at_a_time() -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
+    value = GroupMetadataValue(generation=1, members=[member(f"m{number}") for number in range(1_000)])
+    shard.read(*GroupRecord("crowd", value).encode())
+    assert started_sessions(shard) == (200, 1_000)
+
+
+def started_sessions(shard: GroupShard) -> tuple[int, int]:
+    """At most between two steps, and in all."""
+    heap = shard._table.timers._heap
+    counts = [0, *(len(heap) for _ in shard.restoring(0)), len(heap)]
+    return max(after - before for before, after in pairwise(counts)), counts[-1]
 
 
 def test_what_is_committed_is_noted_some_groups_at_a_time_as_well() -> None:

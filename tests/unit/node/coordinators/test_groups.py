@@ -307,14 +307,14 @@ async def test_a_partition_that_could_not_be_read_is_tried_again(
     await before.stop()
 
     failures = [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is away")] * 2
-    read = Hosted._read_slice
+    read = Hosted._take_last
 
     def read_or_fail(*arguments: Any) -> int:
         if failures:
             raise failures.pop()
         return read(*arguments)
 
-    monkeypatch.setattr(Hosted, "_read_slice", read_or_fail)
+    monkeypatch.setattr(Hosted, "_take_last", read_or_fail)
     monkeypatch.setattr(host, "LOAD_RETRY_S", 0)
     after = with_topics(GroupNode(tmp_path))
     async with asyncio.timeout(10):

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.node.coordinators import last_values
 from penstock.node.coordinators.last_values import LastValues
-from penstock.protocol.batch import HEADER_SIZE, read_header
+from penstock.protocol.batch import ATTRIBUTES_AT, HEADER_SIZE, MAGIC_AT, read_header
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, encode_batch, iterate_records, keys_and_values
@@ -18,9 +18,15 @@ Pair = tuple[bytes | None, bytes | None]
 def take(
     latest: LastValues, pairs: list[Pair], timestamp_ms: int = 0, compression: Compression = Compression.NONE
 ) -> None:
-    """Lay a batch between others, as it comes from a log."""
+    """Lay a batch between others, as it comes from a log. Of a known form it needs no look."""
     batch = encode_batch([Record(0, timestamp_ms, key, value) for key, value in pairs], compression=compression)
-    latest.take(b"before" + batch + b"behind", 6, read_header(batch, 0))
+    data = b"before" + batch + b"behind"
+    end, behind = latest.take_again(data, 6, -1)
+    if end == 6:
+        assert behind == -1
+        latest.take(data, 6, read_header(batch, 0))
+    else:
+        assert (end, behind) == (6 + len(batch), len(pairs))
 
 
 def in_order(latest: LastValues) -> list[tuple[bytes, bytes | None]]:
@@ -72,7 +78,37 @@ def test_a_form_that_comes_again_is_not_taken_apart_record_by_record(monkeypatch
         take(latest, [(b"k", value), (b"l", value)])
     monkeypatch.setattr(last_values, "keys_and_values", None)
     take(latest, [(b"k", b"3"), (b"l", b"3")])
-    assert in_order(latest) == [(b"k", b"3"), (b"l", b"3")]
+    take(latest, [(b"k", b"4"), (b"l", b"4")], compression=Compression.GZIP)
+    assert in_order(latest) == [(b"k", b"4"), (b"l", b"4")]
+
+
+def test_batches_of_known_forms_are_taken_up_to_the_first_other_one() -> None:
+    latest, known = LastValues(), [Record(0, 0, b"k", b"1"), Record(0, 0, b"l", b"1")]
+    for _ in range(2):
+        take(latest, [(b"k", b"0"), (b"l", b"0")])
+    again = [bytes(encode_batch(known, base_offset=base)) for base in (10, 20)]
+    others = [
+        encode_batch(known, base_offset=30, producer_id=7, producer_epoch=0, is_transactional=True),
+        encode_batch(known, base_offset=30, compression=Compression.GZIP),
+        encode_batch(known[:1], base_offset=30),
+        encode_batch(known, base_offset=30)[:-1],
+    ]
+    for other in others:
+        data = b"".join([*again, bytes(other)])
+        assert latest.take_again(data, 0, -1) == (2 * len(again[0]), 22)
+    assert in_order(latest) == [(b"k", b"1"), (b"l", b"1")]
+
+
+def test_a_header_that_differs_in_what_counts_is_looked_at() -> None:
+    batch = bytes(encode_batch([Record(0, 0, b"k", b"1"), Record(0, 0, b"l", b"1")]))
+    latest = LastValues()
+    for _ in range(2):
+        take(latest, [(b"k", b"0"), (b"l", b"0")])
+    for at in (*range(8, 12), MAGIC_AT, ATTRIBUTES_AT, ATTRIBUTES_AT + 1, *range(HEADER_SIZE - 4, HEADER_SIZE)):
+        for bit in range(8):
+            bent = bytearray(batch)
+            bent[at] ^= 1 << bit
+            assert latest.take_again(bytes(bent), 0, -1) == (0, -1), (at, bit)
 
 
 def test_of_too_many_forms_the_oldest_are_forgotten_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,10 +179,12 @@ def test_bytes_that_differ_anywhere_but_in_values_are_looked_at() -> None:
             try:
                 pairs = keys_and_values(bytes(bent[HEADER_SIZE:]), header)
             except DecodeError:
+                assert latest.take_again(bytes(bent), 0, -1) == (0, -1)
                 with pytest.raises(DecodeError):
                     latest.take(bytes(bent), 0, header)
                 continue
-            latest.take(bytes(bent), 0, header)
+            if latest.take_again(bytes(bent), 0, -1)[0] == 0:
+                latest.take(bytes(bent), 0, header)
             assert in_order(latest) == expected(
                 [[(one.key, one.value) for one in iterate_records(batch, 0, header)], pairs]
             )

@@ -148,6 +148,18 @@ async def test_the_next_request_goes_on_from_there_with_a_session_and_without(
     assert followed.leader.last_asked() == {KEY: 1}
 
 
+async def test_a_log_that_never_had_a_record_is_followed_without_being_read_in(followed: Followed) -> None:
+    """A node may follow thousands of them."""
+    await followed.take(high_watermark=0)
+    (asked,) = followed.leader.asked[0].topics[0].partitions
+    assert (asked.fetch_offset, asked.log_start_offset, asked.last_fetched_epoch) == (0, 0, -1)
+    log = followed.partition.log
+    assert (log.is_loaded, log.latest_epoch) == (False, -1)
+    assert await followed.take(batch(b"a")) == 1
+    log.append_as_leader(memoryview(bytearray(batch(b"b"))), leader_epoch=4, now_ms=1_700_000_000_000)
+    assert log.latest_epoch == 4
+
+
 async def test_what_a_leader_said_in_an_earlier_epoch_is_not_appended(followed: Followed) -> None:
     followed.obey(5)
     followed.fetcher.follow(followed.partition)

@@ -1,5 +1,7 @@
 """From the record of a group to the group: what a new coordinator knows of it."""
 
+from collections.abc import Iterator
+
 from penstock.coordinator.group.classic import rebalance, unsettled
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState
 from penstock.coordinator.group.classic.member import Caller, Member, said_in
@@ -7,7 +9,7 @@ from penstock.coordinator.group.records import GroupMetadataValue, MemberMetadat
 from penstock.coordinator.group.table import GroupTable
 
 
-def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, now_ms: int) -> None:
+def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, now_ms: int) -> Iterator[None]:
     """Members keep their generation, and their session timeouts count from now."""
     group = ClassicGroup(group_id, value.current_state_timestamp)
     table.groups[group_id] = group
@@ -17,6 +19,7 @@ def restore_group(table: GroupTable, group_id: str, value: GroupMetadataValue, n
     for item in value.members:
         member = _member(item, value.protocol)
         rebalance.restore_member(table, group, member, value.protocol_type, now_ms, is_new=item.is_new)
+        yield
     if value.members:
         group.led_by(value.leader)
         group.state = GroupState.STABLE  # A group with members is written when it becomes stable.

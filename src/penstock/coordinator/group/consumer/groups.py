@@ -1,5 +1,7 @@
 """The consumer groups of one partition of `__consumer_offsets`: their requests, and how they come back after a load."""
 
+from collections.abc import Iterator
+
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.join import Join
 from penstock.coordinator.group.classic.member import Caller
@@ -37,11 +39,11 @@ class ConsumerGroups:
     def _story(self, table: GroupTable) -> ConsumerStory:
         return ConsumerStory(table.image, self.topics)
 
-    def _restore(self, table: GroupTable, group_id: str, state: ConsumerState, now_ms: int) -> None:
+    def _restore(self, table: GroupTable, group_id: str, state: ConsumerState, now_ms: int) -> Iterator[None]:
         """Members keep their epochs, and the times of all that they are to do count from now."""
         group = self._house.new_group(group_id)
         table.groups[group_id] = group
-        timing.settle(self._house, group, now_ms)
+        yield from timing.settling(self._house, group, now_ms)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ Sessions and rebalances follow from the records as decided. A write that fails t
 Of each a part (`patience_ms`) comes first, after which the member is named.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from penstock.coordinator.effects import Token
@@ -79,6 +79,12 @@ def call_if_not(house: ConsumerTable, group: ConsumerGroup, member_id: str, now_
 
 def settle(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> None:
     """Each member has the timers that it is to have, and nobody else has any."""
+    for _ in settling(house, group, now_ms):
+        pass
+
+
+def settling(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> Iterator[None]:
+    """As `settle`, a step for each member."""
     members = group.state.members
     for member_id in list(group.sessions):
         if member_id not in members:
@@ -97,6 +103,7 @@ def settle(house: ConsumerTable, group: ConsumerGroup, now_ms: int) -> None:
             group.touch(timers, member_id, now_ms, timeout_ms, _session_passes, house)
         if member_id in group.rebalances or currents.get(member_id, NEWCOMER).state == UNREVOKED_PARTITIONS:
             follow(house, group, member_id, now_ms)
+        yield
 
 
 def wrote(house: ConsumerTable, group: ConsumerGroup, error: ErrorCode, now_ms: int) -> None:

@@ -1,6 +1,6 @@
 """The share groups of one partition of `__consumer_offsets`: their requests, and how they come back after a load."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from penstock.coordinator.effects import Token
@@ -31,11 +31,11 @@ class ShareGroups:
     def _create(self, group_id: str, now_ms: int, settings: GroupSettings) -> ShareGroup:
         return self._house.new_group(group_id)
 
-    def _restore(self, table: GroupTable, group_id: str, state: ShareGroupState, now_ms: int) -> None:
+    def _restore(self, table: GroupTable, group_id: str, state: ShareGroupState, now_ms: int) -> Iterator[None]:
         """Members keep their epochs, and their sessions count from now; what is under way elsewhere goes on."""
         group = self._house.new_group(group_id)
         table.groups[group_id] = group
-        timing.settle(self._house, group, now_ms)
+        yield from timing.settling(self._house, group, now_ms)
         states.go_on(self._house, group, now_ms)
 
     def forget_topics(self, now_ms: int) -> None:

@@ -10,19 +10,15 @@
 | 15 | | the partitions that are initialized at the share coordinator, are about to be, or are to be deleted there |
 """
 
-import struct
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
-from penstock.coordinator.effects import KeyValue
 from penstock.coordinator.group.consumer.assignors.spec import Target
 from penstock.coordinator.group.consumer.values import GroupEpoch
 from penstock.coordinator.group.epochs import AssignmentEpoch
-from penstock.coordinator.group.parts import ONE
+from penstock.coordinator.group.part_codec import PartCodec, PartLayout
 from penstock.coordinator.group.share.values import Current, Initialized, OfTopic, StatePartitions, Subscription
-from penstock.protocol.codec import decode, encode
-from penstock.protocol.errors import DecodeError
 from penstock.protocol.schema import Message, array, field
 from penstock.protocol.uuids import ZERO_UUID
 
@@ -34,19 +30,6 @@ CURRENT: Final = 14
 PARTITIONS: Final = 15
 
 KEYS: Final = frozenset({MEMBER, GROUP, ASSIGNMENT, TARGET, CURRENT, PARTITIONS})
-
-_VERSION: Final = struct.Struct(">h")
-_VALUE_VERSION: Final = 0
-_NAMED: Final = frozenset({MEMBER, TARGET, CURRENT})
-
-
-class GroupKey(Message, versions="0"):
-    group_id: str = field("string", "0+", default="")
-
-
-class MemberKey(Message, versions="0"):
-    group_id: str = field("string", "0+", default="")
-    member_id: str = field("string", "0+", default="")
 
 
 class MemberMetadataValue(Message, versions="0", flexible="0+"):
@@ -99,24 +82,12 @@ class StatePartitionMetadataValue(Message, versions="0", flexible="0+"):
     deleting_topics: list[TopicInfo] = array(TopicInfo, "0+", default_factory=list)
 
 
-# -- to bytes ---------------------------------------------------------------------------------------------------------
-
-
-def encoded(key: int, group_id: str, name: str, value: Any) -> KeyValue:
-    layout = MemberKey(group_id=group_id, member_id=name) if key in _NAMED else GroupKey(group_id=group_id)
-    key_bytes = _VERSION.pack(key) + encode(layout, 0)
-    if value is None:
-        return key_bytes, None
-    return key_bytes, _VERSION.pack(_VALUE_VERSION) + encode(layout_of(key, value), _VALUE_VERSION)
-
-
-def layout_of(key: int, value: Any) -> Message:
-    """What is written of a value that is none."""
-    return _WRITTEN[key](value)
-
-
 def _write_target(target: Target) -> list[TopicPartitions]:
     return [TopicPartitions(topic_id=topic, partitions=list(partitions)) for topic, partitions in target.items()]
+
+
+def _read_target(topics: list[TopicPartitions]) -> Target:
+    return {topic.topic_id: tuple(sorted(topic.partitions)) for topic in topics}
 
 
 def _write_topics(topics: Initialized) -> list[TopicPartitionsInfo]:
@@ -126,85 +97,65 @@ def _write_topics(topics: Initialized) -> list[TopicPartitionsInfo]:
     ]
 
 
-_WRITTEN: Final[Mapping[int, Callable[[Any], Message]]] = {
-    MEMBER: lambda value: MemberMetadataValue(
-        rack_id=value.rack_id,
-        client_id=value.client_id,
-        client_host=value.client_host,
-        subscribed_topic_names=list(value.topics),
-    ),
-    GROUP: lambda value: GroupMetadataValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
-    ASSIGNMENT: lambda value: TargetAssignmentMetadataValue(
-        assignment_epoch=value.epoch, assignment_timestamp=value.timestamp_ms
-    ),
-    TARGET: lambda value: TargetAssignmentMemberValue(topic_partitions=_write_target(value)),
-    CURRENT: lambda value: CurrentMemberAssignmentValue(
-        member_epoch=value.epoch,
-        previous_member_epoch=value.previous_epoch,
-        state=value.state,
-        assigned_partitions=_write_target(value.assigned),
-    ),
-    PARTITIONS: lambda value: StatePartitionMetadataValue(
-        initializing_topics=_write_topics(value.initializing),
-        initialized_topics=_write_topics(value.initialized),
-        deleting_topics=[TopicInfo(topic_id=topic, topic_name=name) for topic, name in value.deleting.items()],
-    ),
-}
-
-
-# -- from bytes -------------------------------------------------------------------------------------------------------
-
-
-def decoded(key: int, key_data: bytes, value: bytes | None) -> tuple[str, str, Any]:
-    """The group, the name, and what the value says: None for a tombstone. DecodeError if it is not what it claims."""
-    if key in _NAMED:
-        named = decode(MemberKey, 0, key_data, _VERSION.size)[0]
-        group_id, name = named.group_id, named.member_id
-    else:
-        group_id, name = decode(GroupKey, 0, key_data, _VERSION.size)[0].group_id, ONE
-    if value is None:
-        return group_id, name, None
-    if len(value) < _VERSION.size:
-        raise DecodeError("a record of a share group ends before its version")
-    version = _VERSION.unpack_from(value)[0]
-    if version != _VALUE_VERSION:
-        raise DecodeError(f"a record of group {group_id} was written in version {version}, which we do not know")
-    message, read = _READ[key]
-    return group_id, name, read(decode(message, version, value, _VERSION.size)[0])
-
-
-def _read_target(topics: list[TopicPartitions]) -> Target:
-    return {topic.topic_id: tuple(sorted(topic.partitions)) for topic in topics}
-
-
 def _read_topics(topics: list[TopicPartitionsInfo]) -> Initialized:
     return {topic.topic_id: OfTopic(topic.topic_name, tuple(sorted(topic.partitions))) for topic in topics}
 
 
-_READ: Final[Mapping[int, tuple[type[Message], Callable[[Any], Any]]]] = {
-    MEMBER: (
+_LAYOUTS: Final[Mapping[int, PartLayout]] = {
+    MEMBER: PartLayout(
         MemberMetadataValue,
+        lambda value: MemberMetadataValue(
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            subscribed_topic_names=list(value.topics),
+        ),
         lambda value: Subscription(
             value.rack_id, value.client_id, value.client_host, tuple(sorted(value.subscribed_topic_names))
         ),
+        is_named=True,
     ),
-    GROUP: (GroupMetadataValue, lambda value: GroupEpoch(value.epoch, value.metadata_hash)),
-    ASSIGNMENT: (
+    GROUP: PartLayout(
+        GroupMetadataValue,
+        lambda value: GroupMetadataValue(epoch=value.epoch, metadata_hash=value.metadata_hash),
+        lambda value: GroupEpoch(value.epoch, value.metadata_hash),
+    ),
+    ASSIGNMENT: PartLayout(
         TargetAssignmentMetadataValue,
+        lambda value: TargetAssignmentMetadataValue(
+            assignment_epoch=value.epoch, assignment_timestamp=value.timestamp_ms
+        ),
         lambda value: AssignmentEpoch(value.assignment_epoch, value.assignment_timestamp),
     ),
-    TARGET: (TargetAssignmentMemberValue, lambda value: _read_target(value.topic_partitions)),
-    CURRENT: (
+    TARGET: PartLayout(
+        TargetAssignmentMemberValue,
+        lambda value: TargetAssignmentMemberValue(topic_partitions=_write_target(value)),
+        lambda value: _read_target(value.topic_partitions),
+        is_named=True,
+    ),
+    CURRENT: PartLayout(
         CurrentMemberAssignmentValue,
+        lambda value: CurrentMemberAssignmentValue(
+            member_epoch=value.epoch,
+            previous_member_epoch=value.previous_epoch,
+            state=value.state,
+            assigned_partitions=_write_target(value.assigned),
+        ),
         lambda value: Current(
             value.member_epoch,
             value.previous_member_epoch,
             value.state,
             _read_target(value.assigned_partitions),
         ),
+        is_named=True,
     ),
-    PARTITIONS: (
+    PARTITIONS: PartLayout(
         StatePartitionMetadataValue,
+        lambda value: StatePartitionMetadataValue(
+            initializing_topics=_write_topics(value.initializing),
+            initialized_topics=_write_topics(value.initialized),
+            deleting_topics=[TopicInfo(topic_id=topic, topic_name=name) for topic, name in value.deleting.items()],
+        ),
         lambda value: StatePartitions(
             _read_topics(value.initializing_topics),
             _read_topics(value.initialized_topics),
@@ -212,3 +163,5 @@ _READ: Final[Mapping[int, tuple[type[Message], Callable[[Any], Any]]]] = {
         ),
     ),
 }
+
+CODEC: Final = PartCodec(_LAYOUTS)

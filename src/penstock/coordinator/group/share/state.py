@@ -21,10 +21,10 @@ class ShareGroupRecord(PartRecord):
 
     kind = "share"
     keys = records.KEYS
-    decoded = staticmethod(records.decoded)
+    decoded = staticmethod(records.CODEC.decoded)
 
     def encode(self) -> KeyValue:
-        return records.encoded(self.key, self.group_id, self.name, self.value)
+        return records.CODEC.encoded(self.key, self.group_id, self.name, self.value)
 
     @staticmethod
     def new_state() -> "ShareGroupState":

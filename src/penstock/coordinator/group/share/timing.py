@@ -3,6 +3,7 @@
 A write that fails takes the sessions back with the records (`settle`).
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 from penstock.coordinator.group.assigned_group import UNCHECKED
@@ -21,6 +22,12 @@ def touch(house: ShareGroupTable, group: ShareGroup, member_id: str, now_ms: int
 
 def settle(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> None:
     """Each member has a session, and nobody else has one."""
+    for _ in settling(house, group, now_ms):
+        pass
+
+
+def settling(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> Iterator[None]:
+    """As `settle`, a step for each member."""
     members = group.state.members
     for member_id in list(group.sessions):
         if member_id not in members:
@@ -28,6 +35,7 @@ def settle(house: ShareGroupTable, group: ShareGroup, now_ms: int) -> None:
     for member_id in members:
         if member_id not in group.sessions:
             touch(house, group, member_id, now_ms)
+        yield
 
 
 def wrote(house: ShareGroupTable, group: ShareGroup, error: ErrorCode, now_ms: int) -> None:

@@ -11,6 +11,7 @@ All but the last follow from the records as decided. A write that fails takes th
 Of the first two a part (`patience_ms`) comes first, after which the member is named.
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 from penstock.coordinator.group import patience
@@ -45,6 +46,12 @@ def follow(house: StreamsTable, group: StreamsGroup, member_id: str, now_ms: int
 
 def settle(house: StreamsTable, group: StreamsGroup, now_ms: int) -> None:
     """Each member has the timers that it is to have, and nobody else has any."""
+    for _ in settling(house, group, now_ms):
+        pass
+
+
+def settling(house: StreamsTable, group: StreamsGroup, now_ms: int) -> Iterator[None]:
+    """As `settle`, a step for each member."""
     members = group.state.members
     for member_id in dict.fromkeys([*group.sessions, *group.rebalances, *group.offsets]):
         if member_id not in members:
@@ -53,6 +60,7 @@ def settle(house: StreamsTable, group: StreamsGroup, now_ms: int) -> None:
         if member_id not in group.sessions:
             touch(house, group, member_id, now_ms)
         follow(house, group, member_id, now_ms)
+        yield
 
 
 def wrote(house: StreamsTable, group: StreamsGroup, error: ErrorCode, now_ms: int) -> None:
