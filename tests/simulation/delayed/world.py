@@ -20,6 +20,7 @@ from penstock.node.partitions import delayed
 from penstock.node.partitions.partition import ALL_REPLICAS
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
+from penstock.replication.delayed import waiting
 
 START_MS = 1_700_000_000_000
 EVENTS = 500
@@ -257,6 +258,8 @@ def simulate(seed: int, kind: type[World] = World) -> Outcome:
         tempfile.TemporaryDirectory(prefix="delayed-") as path,
         mock.patch.object(delayed, "Alarm", SteppedAlarm),
         mock.patch.object(delayed, "CARRY_INTERVAL_MS", 3_000),
+        mock.patch.object(waiting, "FEWEST", 2),
+        mock.patch.object(waiting, "RUNS_OPEN_WITH", 0),
     ):
         try:
             return kind(seed, Path(path)).run()
