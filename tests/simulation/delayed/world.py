@@ -39,6 +39,7 @@ class Outcome(Value):
     carried: int
     committed: int
     aborted: int
+    copies: int
 
 
 class World:
@@ -49,7 +50,7 @@ class World:
         self.hosts = [self.host(number, path / str(number)) for number in range(count)]
         self.image = PartitionImage(NOBODY, 0, 0, tuple(range(count)), tuple(range(count)))
         self.ledger = Ledger(self.random, PRODUCERS, TRANSACTIONAL)
-        self.read_to = 0
+        self.read_to = self.copies = 0
         for host in self.hosts:
             host.boot()
         self.elect()
@@ -213,6 +214,7 @@ class World:
             carried=self.ledger.carried,
             committed=self.ledger.committed,
             aborted=self.ledger.aborted,
+            copies=self.copies,
         )
 
     def heal(self) -> None:
