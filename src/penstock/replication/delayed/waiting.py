@@ -339,7 +339,7 @@ class Waiting:
     def _remove(self, waited_at: int) -> None:
         self._count -= 1
         self._counted(self._places.pop(waited_at, waited_at), -1)
-        if self.near.due_ms.pop(waited_at, None) is None:
+        if self.near.due_ms.pop(waited_at) is None:
             self._gone.add(waited_at)
             self._credit += CLEARED_A_DEATH
             if len(self._gone) > max(MOST_GONE, self._count >> 1):

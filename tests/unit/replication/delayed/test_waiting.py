@@ -1,11 +1,13 @@
 """What waits, against a list that is sorted anew each time."""
 
+import tracemalloc
 from random import Random
 
 import pytest
 
 from penstock.protocol.delayed import Row
 from penstock.replication.delayed import waiting
+from penstock.replication.delayed.machine import MOST_MOVED
 from penstock.replication.delayed.near import Entry
 from penstock.replication.delayed.waiting import Waiting
 
@@ -195,3 +197,28 @@ def test_who_has_come_out_of_a_batch_takes_no_room_for_long(monkeypatch: pytest.
             entries.moved(offset, 0)
     assert [entry.waited_at for entry in entries.entries()] == list(range(999, 50_000, 1_000))
     assert sum(map(len, entries._runs)) + sum(len(part) for level in entries._levels for part in level) < 5_000
+
+
+@pytest.mark.parametrize("count", [30_000, pytest.param(500_000, marks=pytest.mark.soak)])
+def test_very_many_due_in_the_same_millisecond_take_small_steps_and_leave_no_memory(count: int) -> None:
+    """No step takes more of them than the others do, nor makes a table anew in which all are."""
+    entries, due_ms = Waiting(), NOW_MS + DAY_MS
+    for first in range(0, count, 1_000):
+        entries.add_plain([due_ms] * 1_000, first)
+    came, before, largest = 0, 0, 0
+    tracemalloc.start()
+    while came < count:
+        found = entries.due(due_ms, MOST_MOVED)
+        assert [entry.waited_at for entry in found] == list(range(came, came + len(found)))
+        opened_now = len(entries.near.due_ms)
+        assert opened_now - before <= waiting.MOST_OPENED
+        largest = max(largest, *map(len, entries.near.due_ms._shards.values()))
+        for entry in found:
+            entries.moved(entry.waited_at, 0)
+        came, before = came + len(found), len(entries.near.due_ms)
+    left, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert largest <= 5_000
+    assert most < 200 * count
+    assert left < 100_000
+    assert not entries.near.due_ms._shards
