@@ -45,9 +45,9 @@ def now_ms() -> int:
 class Template:
     """A batch whose times can be written over: all have 13 digits."""
 
-    def __init__(self) -> None:
+    def __init__(self, header: str) -> None:
         marks = [b"%013d" % (10**12 + number) for number in range(IN_A_BATCH)]
-        headers = [[("penstock-deliver-at", mark)] for mark in marks]
+        headers = [[(header, mark)] for mark in marks]
         records = [Record(0, now_ms(), b"user-%06d" % n, b"x" * 100, it) for n, it in enumerate(headers)]  # type: ignore[arg-type]
         self.batch = encode_batch(records)
         self._places = [self.batch.index(mark) for mark in marks]
@@ -63,9 +63,9 @@ def tell(what: str) -> None:
     print(time.strftime("%H:%M:%S"), what, file=sys.stderr, flush=True)
 
 
-def send(address: str, count: int, due: Times, topic: str = TOPIC) -> int:
+def send(address: str, count: int, due: Times, topic: str = TOPIC, header: str = "penstock-deliver-at") -> int:
     """Acknowledged; returns the bytes of the batches."""
-    template, size, told = Template(), 0, time.monotonic()
+    template, size, told = Template(header), 0, time.monotonic()
     with Wire(address, PATIENCE_S) as wire:
         for sent in range(0, count, IN_A_BATCH):
             if time.monotonic() - told > TELL_EACH_S:
@@ -94,9 +94,9 @@ def disk_bytes(directory: Path) -> int:
 
 
 def until_some_come(address: str) -> None:
-    """A batch more, due soon, behind all that the log has."""
+    """A batch more, due soon after its arrival, however long it is on its way, behind all that the log has."""
     end = end_of(address)
-    send(address, IN_A_BATCH, lambda: now_ms() + 50)
+    send(address, IN_A_BATCH, lambda: 50, header="penstock-delay")
     wait_until(lambda: end_of(address) >= end + 2 * IN_A_BATCH or None, PATIENCE_S, "what is due")
 
 

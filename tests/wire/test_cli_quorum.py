@@ -227,7 +227,7 @@ def test_the_health(reach: tuple[str, str]) -> None:
 
 def test_the_features(reach: tuple[str, str]) -> None:
     lines = penstock("features", *reach, "describe").stdout.splitlines()
-    features = "eligible.leader.replicas group kraft metadata share streams transaction"
+    features = "eligible.leader.replicas group kraft metadata penstock.delay share streams transaction"
     names = [f"{name}.version" for name in features.split()]
     assert [line.split("\t")[0] for line in lines] == [f"Feature: {name}" for name in names]
     levels = ["SupportedMinVersion: 3.3-IV3", "SupportedMaxVersion: 4.4-IV2", "FinalizedVersionLevel: 4.4-IV2"]

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from penstock.controller.decision import ControllerState, Decision, decided_for_brokers
+from penstock.controller.delays import is_on, level_for
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
 from penstock.controller.policies import AlterConfigPolicy
@@ -115,11 +116,13 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
     _check_mode(resource, changed)
     _check_delay(resource, present, changed)
+    level = level_for(state.image, wanted) if resource.resource_type is ResourceType.TOPIC else []
     _check_level(state, resource, changed)
     state.settings.rules.check(state.image, resource, wanted)
     state.settings.rules.check_changes(resource, changed)
     state.unclean_is_due |= any(key == UNCLEAN_LEADER_ELECTION for key, _ in changed)
     return [
+        *level,
         *(
             ConfigRecord(resource_type=resource.resource_type, resource_name=resource.name, name=key, value=value)
             for key, value in changed
@@ -148,15 +151,11 @@ def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | Non
 def _check_delay(
     resource: ConfigResource, present: Mapping[str, str], changed: Sequence[tuple[str, str | None]]
 ) -> None:
-    if resource.resource_type is not ResourceType.TOPIC or not _is_on(present.get(DELAY_ENABLE)):
+    if resource.resource_type is not ResourceType.TOPIC or not is_on(present.get(DELAY_ENABLE)):
         return
-    if any(key == DELAY_ENABLE and not _is_on(value) for key, value in changed):
+    if any(key == DELAY_ENABLE and not is_on(value) for key, value in changed):
         message = f"{DELAY_ENABLE}: it stays on, as records may wait; a topic without it has to be a new one"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-
-
-def _is_on(text: str | None) -> bool:
-    return text is not None and text.strip().lower() == "true"
 
 
 def _check_level(state: ControllerState, resource: ConfigResource, changed: Sequence[tuple[str, str | None]]) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from penstock.controller.assignments import check_replicas, new_partition
 from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.delays import level_for
 from penstock.controller.placement import place
 from penstock.controller.policies import AlterConfigPolicy, CreateTopicPolicy
 from penstock.controller.storage_groups import (
@@ -79,7 +80,8 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
         assignments = _assignments_of(creation, topic)
     _ask_policies(state, topic, assignments)
     topic_id = state.new_topic_id()
-    records: list[MetadataRecord] = [] if found is None else list(found.records)
+    records = level_for(state.image, settings)
+    records += () if found is None else found.records
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     records += [
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=key, value=value)

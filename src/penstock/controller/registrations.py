@@ -12,6 +12,8 @@ Whether the stop before was clean, a broker tells by its previous epoch (KIP-966
 more, from its registration on: one that was in very many partitions has to ask again until all of them know.
 """
 
+from collections.abc import Mapping, Sequence
+
 from penstock.controller.decision import ControllerState, Decision
 from penstock.controller.eligible_leaders import keeps_track
 from penstock.controller.heartbeats import Going
@@ -165,6 +167,13 @@ def _endpoints(request: BrokerRegistrationRequest | ControllerRegistrationReques
         NodeEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
         for item in request.listeners
     ]
+
+
+def runs_at(image: ClusterImage) -> Sequence[tuple[str, Mapping[str, Feature]]]:
+    """The levels of features of all nodes that are registered."""
+    nodes = [(f"broker {broker.node_id}", broker.features) for broker in image.brokers.values()]
+    nodes += [(f"controller {controller.node_id}", controller.features) for controller in image.controllers.values()]
+    return nodes
 
 
 def _features(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> list[NodeFeature]:

@@ -8,10 +8,14 @@ and whether it can the quorum says.
 from enum import IntEnum
 
 from penstock.controller.decision import ControllerState, Decision, QuorumUpgrade
+from penstock.controller.delays import topics_that_wait_in_groups
 from penstock.controller.min_isr import made_explicit
+from penstock.controller.registrations import runs_at
 from penstock.metadata.brokers import Feature
 from penstock.metadata.features import (
+    DELAY_VERSION,
     ELIGIBLE_LEADER_REPLICAS,
+    GROUPS_DELAY_LEVEL,
     KAFKAS_FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -81,6 +85,7 @@ def _updated(image: ClusterImage, update: FeatureUpdateKey, present: int) -> lis
     if upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         raise _refused(update, f"{update.upgrade_type} is no type of upgrade")
     _check_support(image, update)
+    _check_delays(image, update)
     if level < present and upgrade_type == UpgradeType.UPGRADE:
         raise _refused(update, f"the cluster is at {present}, and only a downgrade could go back")
     if level > present and upgrade_type != UpgradeType.UPGRADE and not update.allow_downgrade:
@@ -91,18 +96,24 @@ def _updated(image: ClusterImage, update: FeatureUpdateKey, present: int) -> lis
 
 
 def _check_support(image: ClusterImage, update: FeatureUpdateKey) -> None:
-    nodes = [("this controller", SUPPORTED_FEATURES)]
-    nodes += [(f"broker {broker.node_id}", broker.features) for broker in image.brokers.values()]
-    nodes += [(f"controller {controller.node_id}", controller.features) for controller in image.controllers.values()]
-    for node, features in nodes:
+    for node, features in [("this controller", SUPPORTED_FEATURES), *runs_at(image)]:
         supported = features.get(update.feature, Feature(0, 0))
         if not supported.lowest <= update.max_version_level <= supported.newest:
             levels = f"at levels {supported.lowest} to {supported.newest}" if supported.newest else "without it"
             raise _refused(update, f"{node} runs {levels}")
 
 
+def _check_delays(image: ClusterImage, update: FeatureUpdateKey) -> None:
+    if update.feature == DELAY_VERSION and update.max_version_level < GROUPS_DELAY_LEVEL:
+        topic = next(topics_that_wait_in_groups(image), None)
+        if topic is not None:
+            raise _refused(update, f"records may wait in the storage group of the topic {topic}; delete it before")
+
+
 def _check_needs(update: FeatureUpdateKey, levels: dict[str, int]) -> None:
     if update.feature == METADATA_VERSION or not update.max_version_level:  # what is not there needs nothing
+        return
+    if update.feature not in KAFKAS_FEATURES:  # it is ours
         return
     for other, needed in KAFKAS_FEATURES[update.feature][update.max_version_level].needs.items():
         if levels.get(other, 0) < needed:

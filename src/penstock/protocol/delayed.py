@@ -14,15 +14,27 @@ held, or -1 where that follows from the held batch's own place (8); when it is d
 hash of its id, 0 if it has none (8). Clients pass over control records, whatever is in them.
 """
 
+import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from struct import Struct, unpack_from
+from struct import Struct
 from typing import Final, NamedTuple
 
-from penstock.protocol.batch import CONTROL, DELAYED, HEADER, TRANSACTIONAL, BatchHeader, read_header, write_crc
+from penstock.protocol.batch import (
+    CONTROL,
+    DELAYED,
+    HEADER,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+    write_crc,
+)
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
+from penstock.protocol.varint import decode_varint
 
 DELIVER_AT: Final = "penstock-deliver-at"
 """When the record is due: ms since 1970, in decimal digits."""
@@ -44,6 +56,8 @@ NO_ID: Final = 0
 
 BEHIND_VALUE: Final = 1
 """Bytes of a held batch: the number of headers, 0."""
+_BEFORE_ROWS: Final = 64
+"""Bytes behind a held batch's header, at most: lengths and the like, the key, and what comes before the rows."""
 _CONTROL_KEY: Final = b"\x00\x00\x00\x64"
 """Version 0, type 100: Kafka counts its types from 0."""
 _HEAD: Final = Struct(">hI")
@@ -128,20 +142,40 @@ def _hold(
     return held
 
 
+def rows_bytes(header: BatchHeader) -> int:
+    """So many bytes of a held batch have its rows, whatever it holds."""
+    most_rows = max(header.last_offset_delta + 1, PART_RECORDS)  # what was carried lies at one offset
+    return min(header.size_in_bytes, HEADER_SIZE + _BEFORE_ROWS + most_rows * _ROW.size)
+
+
+def _key_and_value(buffer: bytes | memoryview, header: BatchHeader) -> tuple[bytes, int, int]:
+    """Of the first record of a batch its key, and where its value begins and ends."""
+    try:
+        _, at = decode_varint(buffer, HEADER_SIZE)
+        _, at = decode_varint(buffer, at + 1)  # behind the attributes; the timestamp
+        _, at = decode_varint(buffer, at)  # the offset
+        key_bytes, key_at = decode_varint(buffer, at)
+        value_bytes, begin = decode_varint(buffer, key_at + max(key_bytes, 0))
+    except IndexError as error:
+        raise DecodeError(f"the batch at offset {header.base_offset} has no record") from error
+    return bytes(buffer[key_at : key_at + max(key_bytes, 0)]), begin, begin + max(value_bytes, 0)
+
+
 class Held:
     """What a held batch says. DecodeError for one that no leader wrote."""
 
     __slots__ = ("_begin", "_value", "_value_at", "base_offset", "count", "last_offset")
 
     def __init__(self, buffer: bytes | memoryview, header: BatchHeader) -> None:
-        record = next(iterate_records(buffer, 0, header))
-        value = record.value or b""
-        if record.key != _CONTROL_KEY or len(value) < _HEAD.size:
+        """`buffer` has the batch; without its records, if only the first `rows_bytes` of it."""
+        key, begin, end = _key_and_value(buffer, header)
+        value = bytes(buffer[begin:end])
+        if key != _CONTROL_KEY or len(value) < _HEAD.size:
             raise DecodeError(f"the batch at offset {header.base_offset} holds no records")
         version, count = _HEAD.unpack_from(value)
         self.count = int(count)
         self._begin = _HEAD.size + self.count * _ROW.size
-        self._value_at = header.size_in_bytes - BEHIND_VALUE - len(value)
+        self._value_at = begin
         if version or self._begin > len(value):
             raise DecodeError(f"the batch at offset {header.base_offset} holds records in a layout that is not known")
         self.base_offset, self.last_offset, self._value = header.base_offset, header.last_offset, value
@@ -156,14 +190,14 @@ class Held:
         """Its records waited here first."""
         return all(at == OWN_PLACE for at, _, _ in self._rows(0, None))
 
-    def plain_times(self, begin: int, end: int) -> tuple[int, ...] | None:
+    def plain_times(self, begin: int, end: int) -> "array[int] | None":
         """When they are due, if all of these rows have their own places, no ids, and order nothing."""
-        if begin == end:
-            return ()
-        numbers = unpack_from(f">{3 * (end - begin)}q", self._value, _HEAD.size + begin * _ROW.size)
-        times = numbers[1::3]
-        is_plain = max(numbers[::3]) == OWN_PLACE and not any(numbers[2::3]) and min(times) >= 0
-        return times if is_plain else None
+        numbers = array("q", self._value[_HEAD.size + begin * _ROW.size : _HEAD.size + end * _ROW.size])
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        times, rows = numbers[1::3], end - begin
+        is_plain = numbers[::3] == array("q", (OWN_PLACE,)) * rows and numbers[2::3] == array("q", (NO_ID,)) * rows
+        return times if is_plain and min(times, default=0) >= 0 else None
 
     def _rows(self, begin: int, end: int | None) -> Iterator[tuple[int, int, int]]:
         end = self.count if end is None else end

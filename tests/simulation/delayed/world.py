@@ -20,6 +20,7 @@ from penstock.node.partitions import delayed
 from penstock.node.partitions.partition import ALL_REPLICAS
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
+from penstock.replication.delayed import waiting
 
 START_MS = 1_700_000_000_000
 EVENTS = 500
@@ -38,6 +39,7 @@ class Outcome(Value):
     carried: int
     committed: int
     aborted: int
+    copies: int
 
 
 class World:
@@ -48,7 +50,7 @@ class World:
         self.hosts = [self.host(number, path / str(number)) for number in range(count)]
         self.image = PartitionImage(NOBODY, 0, 0, tuple(range(count)), tuple(range(count)))
         self.ledger = Ledger(self.random, PRODUCERS, TRANSACTIONAL)
-        self.read_to = 0
+        self.read_to = self.copies = 0
         for host in self.hosts:
             host.boot()
         self.elect()
@@ -212,6 +214,7 @@ class World:
             carried=self.ledger.carried,
             committed=self.ledger.committed,
             aborted=self.ledger.aborted,
+            copies=self.copies,
         )
 
     def heal(self) -> None:
@@ -257,6 +260,8 @@ def simulate(seed: int, kind: type[World] = World) -> Outcome:
         tempfile.TemporaryDirectory(prefix="delayed-") as path,
         mock.patch.object(delayed, "Alarm", SteppedAlarm),
         mock.patch.object(delayed, "CARRY_INTERVAL_MS", 3_000),
+        mock.patch.object(waiting, "FEWEST", 2),
+        mock.patch.object(waiting, "RUNS_OPEN_WITH", 0),
     ):
         try:
             return kind(seed, Path(path)).run()

@@ -11,6 +11,7 @@ from penstock.controller.first_records import first_records
 from penstock.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
     GROUP_VERSION,
+    KAFKAS_FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
     SHARE_VERSION,
@@ -250,7 +251,7 @@ def level(number: int, name: str = METADATA_VERSION) -> MetadataRecord:
 OPTIONAL = {
     name: feature.newest
     for name, feature in SUPPORTED_FEATURES.items()
-    if name not in (METADATA_VERSION, KRAFT_VERSION)
+    if name in KAFKAS_FEATURES and name != KRAFT_VERSION
 }
 """What a cluster may be without: all of it can be formatted, and begins at its newest level where more is asked for."""
 

@@ -27,7 +27,7 @@ from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.partitions.held_records import HeldRecords
 from penstock.node.partitions.partition import NotAppendingError, Partition, call
 from penstock.protocol.batch import CONTROL, DELAYED, BatchHeader, read_header
-from penstock.protocol.delayed import Held, carry
+from penstock.protocol.delayed import Held, carry, rows_bytes
 from penstock.protocol.errors import KafkaError
 from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords, Mover
 from penstock.replication.delayed.near import Entry
@@ -66,7 +66,7 @@ class Delivery:
         self._alarm = Alarm(self._rings, self._now_ms)
         self._wait: Wait | None = None
         self._growth = partition.growth
-        self._ahead = deque[tuple[Callable[[], bytes], BatchHeader]]()
+        self._ahead = deque[tuple[Callable[[int], bytes], BatchHeader]]()
         """What was proposed since this began, and is neither taken nor in the log yet."""
         self._heard_from = partition.next_offset
         """What was proposed before is read when it is in the log."""
@@ -194,18 +194,17 @@ class Delivery:
         for batch, header in self._unread():
             if records.concerns(header):
                 before = records.rows_taken
-                if not records.take(b"" if records.has_begun(header) else batch(), header):
+                needed = rows_bytes(header) if header.is_held else header.size_in_bytes
+                if not records.take(b"" if records.has_begun(header) else batch(needed), header):
                     return False
-                # The end of a transaction takes the rows of other batches.
-                rows = max(records.rows_taken - before, header.last_offset_delta)
-                size += header.size_in_bytes + rows * READ_RECORD
+                size += needed + (records.rows_taken - before) * READ_RECORD
                 if size >= STEP_BYTES:
                     break
             else:
                 records.pass_over(header)
         return records.position >= self._partition.next_offset
 
-    def _unread(self) -> Iterable[tuple[Callable[[], bytes], BatchHeader]]:
+    def _unread(self) -> Iterable[tuple[Callable[[int], bytes], BatchHeader]]:
         ahead, records, log = self._ahead, self.records, self._partition.log
         if records.position < log.log_end_offset:
             return islice(_batches(log, records.position), STEP_BATCHES)
@@ -222,7 +221,7 @@ class Delivery:
             ahead.popleft()
         header = read_header(batch)
         kept = bytes(batch) if header.attributes & (DELAYED | CONTROL) else b""
-        ahead.append((lambda: kept, header))
+        ahead.append((lambda needed: kept[:needed], header))
 
     # moving
 
@@ -271,7 +270,7 @@ class Delivery:
         for batch, header in islice(_batches(self._partition.log, self._cleared), STEP_BATCHES):
             if header.base_offset >= before or header.base_offset == unsettled:
                 return False
-            if header.is_held and not self._carry(Held(batch(), header), now_ms):
+            if header.is_held and not self._carry(Held(batch(header.size_in_bytes), header), now_ms):
                 return True
             self._cleared = header.last_offset + 1
             if self.records.position != position:
@@ -318,8 +317,10 @@ class Delivery:
             call(self._leader.deletions.take_all())
 
 
-def _batches(log: PartitionLog, offset: int) -> Iterator[tuple[Callable[[], bytes], BatchHeader]]:
-    """From the one that has the offset on: how to read each, and its header. Valid until something is written."""
+def _batches(log: PartitionLog, offset: int) -> Iterator[tuple[Callable[[int], bytes], BatchHeader]]:
+    """From the one that has the offset on: how to read the first bytes of each, and its header. Valid until something
+    is written.
+    """
     for segment in log.segments.from_offset(offset):
         for position, header in segment.headers_from(offset):
-            yield partial(segment.opened().read_at, header.size_in_bytes, position), header
+            yield partial(segment.opened().read_at, position=position), header

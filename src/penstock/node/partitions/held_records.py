@@ -63,6 +63,7 @@ class HeldRecords:
 
     def __init__(self, log: PartitionLog, waiting: Waiting) -> None:
         self._log, self._waiting = log, waiting
+        self._changes = log.changes
         self.work = 0
         """Bytes that were unpacked, and what took as long."""
         self._batches: OrderedDict[int, _Batch] = OrderedDict()
@@ -77,6 +78,9 @@ class HeldRecords:
 
     def take(self, entry: Entry) -> tuple[Due, Compression]:
         """A record that waits, and how its batch was packed."""
+        if self._changes != self._log.changes:  # it may lie in another directory by now
+            self._changes = self._log.changes
+            self.rest()
         found = self._cut.get(entry.waited_at)
         if found is None:
             self._cut_with(entry)
@@ -96,7 +100,7 @@ class HeldRecords:
             self._cut_bytes = self._found_bytes = sum(len(due.body) for due, _ in self._cut.values())
 
     def rest(self) -> None:
-        """Nothing is due for some time: a broker may have very many partitions of which each remembers something."""
+        """Remember nothing; also where nothing is due for some time, as a broker may have very many partitions."""
         for remembered in (self._batches, self._bases, self._parts, self._cut):
             remembered.clear()
         self._parts_bytes = self._cut_bytes = 0

@@ -34,6 +34,8 @@ from penstock.replication.delayed.waiting import Waiting
 
 MOST_ROWS: Final = 2_500
 """Of held batches that are taken in one step, which is 1 ms, or 4 where they have ids, or are of a transaction."""
+PLAIN: Final = 8
+"""Rows without ids, and not of a transaction, that take no longer than one that has an id."""
 MOST_MOVED: Final = 100
 """Records in one batch of those that are due."""
 MOST_MOVED_BYTES: Final = 256 << 10
@@ -63,7 +65,7 @@ class DelayedRecords:
         self._taken = 0
         """Rows of the first of its held batches."""
         self.rows_taken = 0
-        """Of all batches, in all steps, and one more for each held batch."""
+        """Of all batches, in all steps, and one more for each held batch; of rows that take little only a few count."""
 
     @property
     def unsettled_from(self) -> int | None:
@@ -85,9 +87,10 @@ class DelayedRecords:
 
     def take(self, batch: bytes | memoryview, header: BatchHeader) -> bool:
         """The next batch of the log, if it does, or another step of it; whether that was the last one. `header` has its
-        offsets. Raises DecodeError.
+        offsets. Of a held batch its rows are enough (`rows_bytes`). Raises DecodeError.
         """
         if header.attributes & DELAYED and not header.is_held:
+            self.rows_taken += header.last_offset_delta + 1
             self.take_moved(moved_in(batch, header), header)
             return True
         if not self.has_begun(header):
@@ -130,11 +133,12 @@ class DelayedRecords:
             held, begin = settled[0], self._taken if are_committed else settled[0].count
             self._taken = end = min(begin + room, held.count)
             room -= end - begin + 1
-            self.rows_taken += end - begin + 1
             times = None if were_reserved else held.plain_times(begin, end)
             if times:
+                self.rows_taken += 1 + (end - begin) // PLAIN
                 self.waiting.add_plain(times, held.base_offset + begin)
             else:
+                self.rows_taken += 1 + end - begin
                 for row in held.rows(begin, end):
                     self._held(row, held.base_offset)
             if end == held.count:

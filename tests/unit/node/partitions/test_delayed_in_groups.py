@@ -135,4 +135,4 @@ def test_what_was_proposed_is_kept_until_the_log_has_it(lone: Lone) -> None:
         lone.agree()
     assert len(delivery._ahead) == 1
     lone.send(bytes(1_000))
-    assert delivery._ahead[-1][0]() == b"", "what holds nothing is passed over"
+    assert delivery._ahead[-1][0](1_000) == b"", "what holds nothing is passed over"

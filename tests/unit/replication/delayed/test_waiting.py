@@ -1,11 +1,13 @@
 """What waits, against a list that is sorted anew each time."""
 
+import tracemalloc
 from random import Random
 
 import pytest
 
 from penstock.protocol.delayed import Row
 from penstock.replication.delayed import waiting
+from penstock.replication.delayed.machine import MOST_MOVED
 from penstock.replication.delayed.near import Entry
 from penstock.replication.delayed.waiting import Waiting
 
@@ -24,6 +26,12 @@ class Model:
         self.cancel(id_)
         self.entries[entry.waited_at] = entry
         self.ids[entry.waited_at] = id_
+
+    def add_plain(self, times: list[int], first: int) -> list[Row]:
+        rows = [Row(offset, due_ms, 0) for offset, due_ms in enumerate(times, first)]
+        for row in rows:
+            self.add(Entry(row.due_ms, row.waited_at), 0)
+        return rows
 
     def _of(self, id_: int) -> list[Entry]:
         return [entry for entry in self.entries.values() if id_ and self.ids[entry.waited_at] == id_]
@@ -51,12 +59,19 @@ def opened(entries: Waiting, now_ms: int, most: int) -> list[Entry]:
 def test_it_is_a_sorted_list(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "MOST_GONE", 10)
     monkeypatch.setattr(waiting, "MOST_OPENED", 7)
-    random, entries, model, now_ms = Random(seed), Waiting(), Model(), NOW_MS
+    monkeypatch.setattr(waiting, "FEWEST", 3)
+    random, entries, model, now_ms, offset = Random(seed), Waiting(), Model(), NOW_MS, 0
     span_ms = random.choice((10, 5_000, 10_000_000, YEAR_MS))
     rows: list[Row] = []
-    for offset in range(1_000):
+    for step in range(1_000):
+        offset += 1
         kind, id_ = random.random(), random.choice((0, 0, 0, random.randrange(1, 30)))
-        if kind < 0.6:
+        if kind < 0.05:
+            times = [now_ms + random.randrange(span_ms) for _ in range(random.choice((1, 4, 20)))]
+            entries.add_plain(times, offset)
+            rows += model.add_plain(times, offset)
+            offset += len(times)
+        elif kind < 0.6:
             entry = Entry(now_ms + random.randrange(span_ms), offset)
             entries.add(entry, id_, offset)
             model.add(entry, id_)
@@ -79,16 +94,18 @@ def test_it_is_a_sorted_list(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
                 entries.moved(entry.waited_at, model.ids[entry.waited_at])
                 del model.entries[entry.waited_at]
         assert len(entries) == len(model.entries)
-        if offset % 100 == 99:
-            assert entries.entries() == sorted(model.entries.values())
-            still = [
-                row._replace(due_ms=model.entries[row.waited_at].due_ms) for row in rows if row[0] in model.entries
-            ]
-            assert entries.of_rows(rows) == still
-            assert (entries.next_due_ms is None) == (not model.entries)
-            if model.entries:
-                assert entries.next_due_ms <= min(model.entries.values()).due_ms  # type: ignore[operator]
-                assert entries.oldest_place <= min(map(entries.place_of, model.entries))  # type: ignore[operator]
+        if step % 100 == 99:
+            check(entries, model, rows)
+
+
+def check(entries: Waiting, model: Model, rows: list[Row]) -> None:
+    assert entries.entries() == sorted(model.entries.values())
+    still = [row._replace(due_ms=model.entries[row.waited_at].due_ms) for row in rows if row[0] in model.entries]
+    assert entries.of_rows(rows) == still
+    assert (entries.next_due_ms is None) == (not model.entries)
+    if model.entries:
+        assert entries.next_due_ms <= min(model.entries.values()).due_ms  # type: ignore[operator]
+        assert entries.oldest_place <= min(map(entries.place_of, model.entries))  # type: ignore[operator]
 
 
 def test_what_died_in_its_slot_takes_no_room_for_long() -> None:
@@ -109,7 +126,7 @@ def test_very_many_due_at_once_are_opened_in_steps() -> None:
     steps = 0
     while not (found := entries.due(NOW_MS, 3)):
         steps += 1
-    assert steps >= 10_000 // waiting.MOST_OPENED
+    assert steps + 1 >= 10_000 // waiting.MOST_OPENED
     assert [entry.waited_at for entry in found] == [0, 1, 2]
 
 
@@ -157,3 +174,51 @@ def test_plain_records_at_once_are_as_one_after_the_other(seed: int) -> None:
         assert at_once._blocks == alone._blocks
         assert len(at_once) == len(alone)
         assert list(at_once.entries()) == list(alone.entries())
+
+
+def test_of_very_many_only_those_are_put_where_they_belong_that_are_due_before_long() -> None:
+    """A new leader reads of millions that wait before it delivers."""
+    entries, random = Waiting(), Random(1)
+    for first in range(0, 20_000, 1_000):
+        entries.add_plain([NOW_MS + DAY_MS + random.randrange(YEAR_MS) for _ in range(1_000)], first)
+    entries.due(NOW_MS, 1)
+    assert not entries.near.due_ms
+    assert not any(level.parts for level in entries._levels)
+    assert len(opened(entries, NOW_MS + DAY_MS + YEAR_MS, 20_000)) == 20_000
+
+
+def test_who_has_come_out_of_a_batch_takes_no_room_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a new leader reads of a log of which almost all was delivered."""
+    monkeypatch.setattr(waiting, "MOST_GONE", 1_000)
+    entries = Waiting()
+    for first in range(0, 50_000, 1_000):
+        entries.add_plain([NOW_MS + YEAR_MS] * 1_000, first)
+        for offset in range(first, first + 999):
+            entries.moved(offset, 0)
+    assert [entry.waited_at for entry in entries.entries()] == list(range(999, 50_000, 1_000))
+    assert sum(map(len, entries._runs)) + sum(len(part) for level in entries._levels for part in level) < 5_000
+
+
+@pytest.mark.parametrize("count", [30_000, pytest.param(500_000, marks=pytest.mark.soak)])
+def test_very_many_due_in_the_same_millisecond_take_small_steps_and_leave_no_memory(count: int) -> None:
+    """No step takes more of them than the others do, nor makes a table anew in which all are."""
+    entries, due_ms = Waiting(), NOW_MS + DAY_MS
+    for first in range(0, count, 1_000):
+        entries.add_plain([due_ms] * 1_000, first)
+    came, before, largest = 0, 0, 0
+    tracemalloc.start()
+    while came < count:
+        found = entries.due(due_ms, MOST_MOVED)
+        assert [entry.waited_at for entry in found] == list(range(came, came + len(found)))
+        opened_now = len(entries.near.due_ms)
+        assert opened_now - before <= waiting.MOST_OPENED
+        largest = max(largest, *map(len, entries.near.due_ms._shards.values()))
+        for entry in found:
+            entries.moved(entry.waited_at, 0)
+        came, before = came + len(found), len(entries.near.due_ms)
+    left, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert largest <= 5_000
+    assert most < 200 * count
+    assert left < 100_000
+    assert not entries.near.due_ms._shards

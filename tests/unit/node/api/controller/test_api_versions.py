@@ -56,6 +56,7 @@ async def test_a_controller_tells_its_own_table_and_features() -> None:
         "group.version": (0, 1),
         "share.version": (0, 2),
         "streams.version": (0, 1),
+        "penstock.delay.version": (0, 1),
     }
     assert {f.name: f.max_version_level for f in response.finalized_features} == {
         "metadata.version": 25,
