@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.whole_nodes import planted_plans
-from tests.simulation.whole_nodes.planted_plans import is_found_with
+from tests.simulation.whole_nodes.planted_plans import is_found_with, seeds
 
 from penstock.client.consumer.group_membership import GroupMembership
 from penstock.client.values import TopicPartition
@@ -67,7 +67,7 @@ def test_an_acknowledgement_before_the_flush(monkeypatch: pytest.MonkeyPatch) ->
         return True
 
     monkeypatch.setattr(IsrPartition, "is_kept", at_once)
-    assert is_found_with(SEEDS, plan_of("power"), "was acknowledged")
+    assert is_found_with(seeds(40, first=23), plan_of("power"), "was acknowledged")
 
 
 def test_a_snapshot_that_has_the_last_batch_of_each_producer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
