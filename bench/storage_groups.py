@@ -153,10 +153,11 @@ def _opened(path: Path, node_id: int = 1) -> LogDirectories:
 
 def _flushed_one_by_one(path: Path) -> float:
     directories = _opened(path)
-    log = directories.create("flushed", 0, UUID(int=2), CONFIG.replace(flush_messages=1))
+    log = directories.create("flushed", 0, UUID(int=2), CONFIG)
     end, count = time.perf_counter() + SECONDS, 0
     while time.perf_counter() < end:
         log.append_as_leader(memoryview(bytearray(BATCH)), leader_epoch=0, now_ms=wall_clock_ms())
+        log.flush()
         count += 1
     directories.abandon()
     return count / SECONDS

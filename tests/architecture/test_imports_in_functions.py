@@ -140,6 +140,7 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/node/partitions/isr_partition.py": {
         "penstock.node.partitions.delayed": "4; few topics have records that wait"
     },
+    "penstock/node/partitions/upkeep.py": {"penstock.node.partitions.flushes": "1; few nodes set flush.messages"},
     "penstock/node/partitions/consensus_partition.py": {
         "penstock.node.partitions.delayed": "4; few topics have records that wait"
     },

@@ -1,5 +1,5 @@
-"""A follower's log is cut by a thread of its disk, which may hang or fail, while leaders change, and this node leads,
-is given the partition anew, or dies.
+"""A follower's log is cut and flushed by threads of its disk, which may hang or fail, while leaders change, and this
+node leads, is given the partition anew, or dies.
 
 Two other brokers are played by lists. What is looked for: when this node asks a leader for more, it has what that
 leader has up to there; and what was committed so, it keeps.
@@ -55,8 +55,7 @@ from penstock.testing.simulator.loop import Process, VirtualLoop
 
 HERE, OTHERS = 1, (2, 3)
 NOBODY = -1
-STEPS = 80
-MOST_CALLS = 30
+STEPS, MOST_CALLS = 80, 30
 SETTINGS = {
     "node.id": str(HERE),
     "log.dirs": "/data",
@@ -315,6 +314,7 @@ class World:
         for _ in range(STEPS):
             await self.random.choice(actions)()
             await asyncio.sleep(self.random.choice((0, 0.002, 0.02, 0.2)))
+            self.commit_here()
             self.look()
         await self.settle()
 
@@ -332,16 +332,19 @@ class World:
         if self.own is None:
             found = entries_of(partition.log)
             self.own = [found.get(at, (0, b"")) for at in range(partition.log.log_end_offset)]
-        value = self.value()
+        entry = self.epoch, self.value()
         try:
-            batch = memoryview(bytearray(encode_batch([Record(0, 0, None, value)])))
-            appended = partition.append(batch, acks=1, now_ms=0)
+            appended = partition.append(memoryview(bytearray(a_batch(0, entry))), acks=1, now_ms=0)
         except KafkaError:
             await self.die()
             return
         assert appended.base_offset == len(self.own), "it leads from another end than it has"
-        self.own.append((self.epoch, value))
-        self.commit(len(self.own))
+        self.own.append(entry)
+
+    def commit_here(self) -> None:
+        partition = self.held()
+        if self.own is not None and self.leader == HERE and partition is not None and partition.leader is not None:
+            self.commit(min(len(self.own), partition.kept.offset))
 
     async def change_leader(self) -> None:
         successors = [one for one in (*OTHERS, HERE) if one != self.leader and (one != HERE or self.is_in_sync)]
@@ -378,7 +381,6 @@ class World:
         self.host.conditions.full = True
         await asyncio.sleep(0.2)
         self.host.conditions.full = False
-        self.host.sync()  # else what no flush found room for may be lost
         for directory in self.directories.roots.online:
             directory.health.is_full = False
         self.process.context.copy().run(self.replicas.obey_late)
@@ -411,7 +413,6 @@ class World:
         self.host.error_in = None
         if self.directories.roots.offline:
             await self.die()
-            self.host.sync()  # else what was not flushed then may be lost
 
     async def stop(self) -> None:
         """Cleanly: what is under way is waited for."""

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from penstock.log.config import LogConfig
 from penstock.log.validation import AppendResult
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -12,7 +13,7 @@ UNDEFINED = -1
 
 
 class MemoryLog:
-    topic, partition = "t", 0
+    topic, partition, config = "t", 0, LogConfig()
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -24,6 +25,8 @@ class MemoryLog:
     @property
     def log_end_offset(self) -> int:
         return len(self.records)
+
+    kept_offset = log_end_offset
 
     @property
     def latest(self) -> int:

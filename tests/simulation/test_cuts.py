@@ -1,4 +1,4 @@
-"""A follower's log is cut by a thread of its disk (`cuts_world`): what was committed stays, and bugs are found."""
+"""A follower's log is cut and flushed by threads of its disk (`cuts_world`): what is committed stays."""
 
 from __future__ import annotations
 
@@ -106,6 +106,15 @@ def test_a_cut_of_an_old_epoch_that_is_carried_out_when_another_leader_is_follow
 
     monkeypatch.setattr(IsrPartition, "_cut", cut)
     assert what_is_found()
+
+
+def test_a_fetch_that_says_what_is_still_to_be_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(partition: IsrPartition, _: object) -> bool:
+        partition.is_kept()
+        return False
+
+    monkeypatch.setattr(IsrPartition, "when_kept", at_once)
+    assert "is gone" in what_is_found(1)
 
 
 def test_an_id_that_a_power_cut_takes_from_a_log_whose_topic_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

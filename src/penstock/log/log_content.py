@@ -38,6 +38,7 @@ class LogContent:
     __slots__ = (
         "_cuts",
         "_cutting",
+        "_flushing",
         "_room",
         "_snapshots",
         "aborted",
@@ -79,6 +80,8 @@ class LogContent:
         self._cuts = 0
         self._cutting = threading.Lock()
         """For a moment: a thread that flushes must not find that nothing was cut, and then say so behind a cut."""
+        self._flushing = threading.Lock()
+        """One flush after the other: to a second one names would be synced that the first has only begun to sync."""
         self._room = Room()
 
     # transactions
@@ -350,8 +353,9 @@ class LogContent:
         return self.segments.from_offset(self.recovery_point - 1)
 
     def _flush(self, segments: list[Segment], end_offset: int, cuts: int) -> None:
-        self.segments.flush(segments)
-        self.epochs.sync()
+        with self._flushing:
+            self.segments.flush(segments)
+            self.epochs.sync()
         with self._cutting:
             if self._cuts == cuts:  # else synced records may have been cut off, and replaced by others
                 self.recovery_point = max(self.recovery_point, end_offset)

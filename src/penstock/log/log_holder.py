@@ -120,6 +120,17 @@ class LogHolder:
         return (self._content or self._unread).recovery_point
 
     @property
+    def kept_offset(self) -> int:
+        """All before it is kept as well as `flush.messages` wants it: the log's end, or where a flush is due by that,
+        the end of what earlier ones have brought to the disk.
+        """
+        known: LogContent | Unread | None = self._content
+        if known is None:
+            known = self._unread if self._unread.end_offset >= 0 else self.load()
+        is_due = known.end_offset - known.recovery_point >= self.config.flush_messages
+        return known.recovery_point if is_due else known.end_offset
+
+    @property
     def size_bytes(self) -> int:
         """Of all segments, without indexes; of a log that is not loaded, from the file system."""
         if self._content is None:

@@ -90,7 +90,6 @@ class PartitionLog(LogHolder):
             if origin is COORDINATOR:
                 content.check_coordinated(batch, header)
             elif (repeated := content.producers.check(header)) is not None:
-                self._flush_if_due(content)  # the producer may repeat it because the disk was full at its flush
                 time_ms = repeated.timestamp_ms if rules.stamps else -1
                 return AppendResult(repeated.first_offset, repeated.last_offset, time_ms, content.start_offset, True)
         base_offset = content.end_offset
@@ -99,11 +98,8 @@ class PartitionLog(LogHolder):
             content.append(batch, header, base_offset, leader_epoch, config, now_ms)
         except OSError as error:
             raise self.health.report(error, self._name) from error
-        end_offset = content.end_offset
-        if end_offset - content.recovery_point >= config.flush_messages:
-            self.flush()
         time_ms = now_ms if rules.stamps else -1
-        return tuple.__new__(AppendResult, (base_offset, end_offset - 1, time_ms, content.start_offset, False))
+        return tuple.__new__(AppendResult, (base_offset, content.end_offset - 1, time_ms, content.start_offset, False))
 
     def append_as_follower(self, batches: memoryview) -> int:
         """Batches keep their offsets and epochs. Returns the last offset, or log end offset - 1 for none. An empty log
@@ -123,12 +119,7 @@ class PartitionLog(LogHolder):
             content.append_fetched(batches, found, self.config)
         except OSError as error:
             raise self.health.report(error, self._name) from error
-        self._flush_if_due(content)
         return content.end_offset - 1
-
-    def _flush_if_due(self, content: LogContent) -> None:
-        if content.end_offset - content.recovery_point >= self.config.flush_messages:
-            self.flush()
 
     # reading
 

@@ -1,6 +1,6 @@
-"""How much of a partition is committed, as this replica knows, and who waits for more.
+"""How much of a partition is committed, as this replica knows, how much its own log keeps, and who waits for more.
 
-It outlives the roles of the replica: a new leader starts from what it knew as a follower.
+Both outlive the roles of the replica: a new leader starts from what it knew as a follower.
 """
 
 from collections.abc import Sequence
@@ -29,3 +29,15 @@ class Committed:
 
     def cut_to(self, log_end_offset: int) -> None:
         self.high_watermark = min(self.high_watermark, log_end_offset)
+
+
+class Kept:
+    """`offset`: before it the replica's own log keeps all as well as `flush.messages` wants it (`kept_offset`). It goes
+    back with a log that is cut. `waits` are for it.
+    """
+
+    __slots__ = ("offset", "waits")
+
+    def __init__(self, offset: int = 0) -> None:
+        self.offset = offset
+        self.waits = Waits()

@@ -2,12 +2,13 @@
 
 A record is committed when every replica of the maximal ISR has it: the ISR that is committed, and the one that this
 leader has proposed and that may be committed at any time (KIP-497). The high watermark is the smallest log end offset
-of these replicas. It never goes back while this replica leads, and stands still while the ISR is smaller than
-`min.insync.replicas` (KIP-966).
+of these replicas, and where `flush.messages` wants this one's log flushed, not behind what is (`kept`). It never goes
+back while this replica leads, and stands still while the ISR is smaller than `min.insync.replicas` (KIP-966).
 
 | event           | cause                                             | moves the watermark       | may wake           |
 | --------------- | ------------------------------------------------- | ------------------------- | ------------------ |
 | `on_appended`   | the leader's own log grew                         | if it is alone in the ISR | followers, readers |
+| `on_kept`       | the leader's own log was flushed                  | if the others have that   | readers            |
 | `on_fetched`    | a follower asks for what is behind its log's end  | yes                       | readers            |
 | `on_proposed`   | the leader asks the controller for another ISR    | no: more may count        | no waiter          |
 | `on_refused`    | the controller refused that                       | yes                       | readers            |
@@ -21,7 +22,7 @@ Readers stand here for all that wait for the high watermark: consumers, acks=all
 
 from collections.abc import Callable, Sequence
 
-from penstock.replication.committed import Committed
+from penstock.replication.committed import Committed, Kept
 from penstock.replication.waits import NOBODY, Waiter, Waits
 
 UNKNOWN = -1
@@ -72,7 +73,8 @@ class ReplicaState:
 class PartitionLeader:
     """Its leader epoch began at `epoch_start_offset`.
 
-    `committed` is what it knows as this replica, `appended` are the waits for its log's end. Every method returns the
+    `committed` is what it knows as this replica, `kept` how much its own log keeps; `appended` are the waits for its
+    log's end. Every method returns the
     waiters that the event wakes, and costs about a microsecond where none is due.
     """
 
@@ -86,6 +88,7 @@ class PartitionLeader:
         "followers",
         "isr",
         "joining",
+        "kept",
         "leader_epoch",
         "log_end_offset",
         "min_insync_replicas",
@@ -105,16 +108,20 @@ class PartitionLeader:
         *,
         log_end_offset: int,
         committed: Committed,
+        kept: Kept | None = None,
         min_insync_replicas: int = 1,
         now_ms: int = 0,
     ) -> None:
-        """Replicas of the ISR count as caught up at `now_ms`, the others as never; `committed` has no waiters yet."""
+        """Replicas of the ISR count as caught up at `now_ms`, the others as never; `committed` has no waiters yet.
+        Without `kept` it is the whole log.
+        """
         assert not committed.waits
         self.node_id = node_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.epoch_start_offset = self.log_end_offset = log_end_offset
         self.committed = committed
+        self.kept = Kept(log_end_offset) if kept is None else kept
         self.appended = Waits()
         self.deletions = Waits()
         """These wait for the logs of followers to begin at an offset; all look again when one of them does."""
@@ -156,12 +163,21 @@ class PartitionLeader:
 
     # events
 
-    def on_appended(self, log_end_offset: int) -> Sequence[Waiter]:
+    def on_appended(self, log_end_offset: int, is_kept: bool = True) -> Sequence[Waiter]:
+        """Unless it `is_kept`, a flush is under way (`on_kept`)."""
         self.log_end_offset = log_end_offset
+        if not is_kept:
+            return self.appended.take_due(log_end_offset)
+        kept = self.kept
+        kept.offset = log_end_offset
         due = self._advance()
-        if log_end_offset < self.appended.next_offset:
+        if log_end_offset < self.appended.next_offset and log_end_offset < kept.waits.next_offset:
             return due
-        return [*self.appended.take_due(log_end_offset), *due]
+        return [*self.appended.take_due(log_end_offset), *kept.waits.take_due(log_end_offset), *due]
+
+    def on_kept(self, offset: int) -> Sequence[Waiter]:
+        self.kept.offset = offset
+        return [*self.kept.waits.take_due(offset), *self._advance()]
 
     def on_fetched(
         self, replica: int, fetch_offset: int, broker_epoch: int, now_ms: int, log_start_offset: int = UNKNOWN
@@ -231,7 +247,8 @@ class PartitionLeader:
 
     def on_epoch_over(self) -> Sequence[Waiter]:
         """All waiters look at what holds in the next epoch."""
-        return [*self.appended.take_all(), *self.deletions.take_all(), *self.committed.waits.take_all()]
+        queues = self.appended, self.deletions, self.kept.waits, self.committed.waits
+        return [waiter for waits in queues for waiter in waits.take_all()]
 
     # the high watermark
 
@@ -248,7 +265,7 @@ class PartitionLeader:
     def _advance(self) -> Sequence[Waiter]:
         if self._holds:
             return NOBODY
-        committed = self.log_end_offset
+        committed = self.kept.offset
         for state in self._counted:
             if state.log_end_offset < committed:
                 committed = state.log_end_offset

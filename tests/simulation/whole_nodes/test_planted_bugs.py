@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.whole_nodes import planted_plans
-from tests.simulation.whole_nodes.planted_plans import is_found_with
+from tests.simulation.whole_nodes.planted_plans import is_found_with, seeds
 
 from penstock.client.consumer.group_membership import GroupMembership
 from penstock.client.values import TopicPartition
@@ -14,6 +14,7 @@ from penstock.log.log_content import LogContent
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_snapshot import SnapshotRow
 from penstock.log.producer_state import Producers
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.quorum.stored_log import StoredLog as QuorumLog
 from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.protocol.messages.join_group import JoinGroupResponse
@@ -57,18 +58,16 @@ def test_a_torn_tail_that_recovery_keeps(monkeypatch: pytest.MonkeyPatch) -> Non
     assert is_found_with(SEEDS, plan_of("power", "power in a call", flushes_each=False))
 
 
-def test_an_acknowledgement_before_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was appended counts at once, and reaches the file only with the next append."""
-    flush = PartitionLog.flush
-    calls: dict[int, int] = {}
+def test_an_acknowledgement_before_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was appended counts at once, while it is on its way to the disk."""
+    is_kept = IsrPartition.is_kept
 
-    def every_other(self: PartitionLog) -> None:
-        calls[id(self)] = calls.get(id(self), 0) + 1
-        if calls[id(self)] % 2:
-            flush(self)
+    def at_once(self: IsrPartition) -> bool:
+        is_kept(self)
+        return True
 
-    monkeypatch.setattr(PartitionLog, "flush", every_other)
-    assert is_found_with(SEEDS, plan_of("power"), "was acknowledged")
+    monkeypatch.setattr(IsrPartition, "is_kept", at_once)
+    assert is_found_with(seeds(40, first=23), plan_of("power"), "was acknowledged")
 
 
 def test_a_snapshot_that_has_the_last_batch_of_each_producer_alone(monkeypatch: pytest.MonkeyPatch) -> None:

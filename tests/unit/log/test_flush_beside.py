@@ -10,6 +10,7 @@ from tests.unit.log.logs import NOW, append, batch, open_log
 
 from penstock.log.config import LogConfig
 from penstock.log.segment import Segment
+from penstock.log.segments import Segments
 from penstock.protocol.errors import KafkaError
 
 
@@ -82,3 +83,33 @@ def test_what_is_cut_off_beside_a_flush_is_not_taken_for_synced(
     after_the_sync(monkeypatch, cut_and_grow)
     log.flush()
     assert log.recovery_point <= 1
+
+
+def test_no_flush_begins_before_the_names_of_another_one_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else records of a segment would be kept that a power cut takes with its name."""
+    log = open_log(tmp_path)
+    append(log, batch(1))
+    content, found = log.load(), []
+    sync_names = Segments.sync_names
+
+    def sync(segments: Segments) -> None:
+        found.append(content._flushing.acquire(blocking=False))
+        sync_names(segments)
+
+    monkeypatch.setattr(Segments, "sync_names", sync)
+    log.flush()
+    assert found == [False]
+
+
+def test_what_comes_while_a_flush_is_under_way_is_not_kept_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path, LogConfig(flush_messages=1))
+    append(log, batch(1))
+    after_the_sync(monkeypatch, lambda: append(log, batch(1)))
+    log.flush()
+    assert (log.kept_offset, log.log_end_offset) == (1, 2)
+    log.flush()
+    assert log.kept_offset == 2

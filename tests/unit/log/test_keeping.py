@@ -13,7 +13,6 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.log.retention import CHECK_INTERVAL_MS
 from penstock.log.segment import MAX_RELATIVE_OFFSET
-from penstock.log.segments import Segments
 from penstock.protocol.batch import set_base_offset
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -145,34 +144,38 @@ class CountingDisk(Disk):
         return CountingFile(fd, self, path)
 
 
-def test_flush_after_so_many_messages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_flush_is_due_after_so_many_messages(tmp_path: Path, leads: bool) -> None:
+    """Until it is over, what came since the last one does not count as kept."""
     disk = CountingDisk()
     log = open_log(tmp_path, LogConfig(flush_messages=3), disk=disk)
-    points = []
-    for _ in range(7):
+    kept = []
+    for offset in range(7):
+        batches = batch(1)
+        if leads:
+            append(log, batches)
+        else:
+            set_base_offset(batches, 0, offset)
+            log.append_as_follower(batches)
+        kept.append(log.kept_offset)
+        if offset % 4 == 3:
+            log.flush()
+            kept.append(log.kept_offset)
+    assert kept == [1, 2, 0, 0, 4, 5, 6, 4]
+    assert disk.synced.count("00000000000000000000.log") == 1, "no append waits for the disk"
+    log.close()
+    assert log.kept_offset == 7
+
+
+def test_a_flush_after_a_roll_syncs_what_the_old_segment_has_as_well(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = open_log(tmp_path, LogConfig(flush_messages=1, segment_bytes=150), disk=disk)
+    for _ in range(3):
         append(log, batch(1))
-        points.append(log.recovery_point)
-    assert points == [0, 0, 3, 3, 3, 6, 6]
-    log_file = "00000000000000000000.log"
-    assert disk.synced == [log_file, "leader-epoch-checkpoint", log_file]
-
-
-def test_a_batch_that_comes_again_because_its_flush_lacked_room_is_flushed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = open_log(tmp_path, LogConfig(flush_messages=1))
-
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Segments, "flush", fail)
-        for _ in range(2):
-            with pytest.raises(KafkaError) as refusal:
-                append(log, batch(1, producer=(1, 0, 0)))
-            assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert append(log, batch(1, producer=(1, 0, 0))) == 0
-    assert (log.log_end_offset, log.recovery_point) == (1, 1)
+    assert bases(log) == [0, 2]
+    disk.synced.clear()
+    log.flush()
+    assert {name for name in disk.synced if name.endswith(".log")} == {f"{base:020}.log" for base in (0, 2)}
 
 
 def test_flush_after_so_many_milliseconds(tmp_path: Path) -> None:
@@ -327,18 +330,3 @@ def test_segments_below_the_beginning_go_when_that_is_asked_for(tmp_path: Path) 
     assert bases(log) == [0, 2, 4]
     assert log.retire_below_start(NOW) == 1
     assert bases(log) == [2, 4]
-
-
-@pytest.mark.parametrize("leads", [True, False])
-def test_so_many_messages_are_flushed_together(tmp_path: Path, leads: bool) -> None:
-    log = open_log(tmp_path, LogConfig(flush_messages=4))
-    found = []
-    for offset in range(0, 12, 2):
-        batches = batch(2)
-        if leads:
-            append(log, batches)
-        else:
-            set_base_offset(batches, 0, offset)
-            log.append_as_follower(batches)
-        found.append(log.recovery_point)
-    assert found == [0, 4, 4, 8, 8, 12]

@@ -57,16 +57,6 @@ def test_the_last_five_batches_are_recognised_when_they_are_repeated(tmp_path: P
     assert refusal_of(log, 12, 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_batch_that_comes_again_is_on_the_disk_when_it_is_acknowledged(tmp_path: Path) -> None:
-    """Its first flush may have failed: that was no answer to the producer."""
-    log = open_log(tmp_path)
-    send(log, 0)
-    assert log.recovery_point == 0
-    log.config = log.config.replace(flush_messages=1)
-    assert send(log, 0).is_duplicate
-    assert log.recovery_point == 1
-
-
 def test_a_new_epoch_begins_with_sequence_0_and_fences_the_old_one(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     send(log, 0, 3)

@@ -17,6 +17,9 @@ def a_follower() -> None: ...
 def a_reader() -> None: ...
 
 
+def a_producer() -> None: ...
+
+
 def leading(
     *isr: int, end: int = 10, high_watermark: int = 0, replicas: Sequence[int] = (ME, SECOND, THIRD), needed: int = 1
 ) -> PartitionLeader:
@@ -42,6 +45,22 @@ def test_alone_an_append_is_committed_at_once() -> None:
     assert leader.high_watermark == 5
     leader.on_appended(8)
     assert leader.high_watermark == 8
+
+
+def test_what_is_not_flushed_is_not_committed() -> None:
+    """Where a flush is under way; followers may have it meanwhile, and those who wait for the log's end go on."""
+    leader = leading(ME, SECOND, end=5)
+    leader.committed.waits.add(8, a_reader)
+    leader.kept.waits.add(7, a_producer)
+    leader.appended.add(8, a_follower)
+    assert list(leader.on_appended(8, False)) == [a_follower]
+    assert not fetch(leader, SECOND, 8)
+    assert leader.high_watermark == 5
+    assert list(leader.on_kept(7)) == [a_producer]
+    assert leader.high_watermark == 7
+    assert list(leader.on_kept(8)) == [a_reader]
+    leader.kept.waits.add(9, a_producer)
+    assert list(leader.on_epoch_over()) == [a_producer]
 
 
 def test_a_leader_starts_from_what_it_knew_as_far_as_its_log_goes() -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 from penstock.log.record_checks import InvalidRecords
 from penstock.log.validation import AppendOrigin
 from penstock.node.api.partition_views import current_leader, endpoints_of
-from penstock.node.partitions.partition import ALL_REPLICAS, Partition
+from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.late_answer import LateAnswer
@@ -24,7 +24,7 @@ from penstock.protocol.requests.produce import (
     encode_refused,
 )
 from penstock.protocol.requests.topic_answers import NodeEndpoint
-from penstock.replication.waits import Wait
+from penstock.replication.waits import Wait, Waits
 
 if TYPE_CHECKING:
     from penstock.node.links.hand_over import HoldsBack
@@ -141,6 +141,7 @@ class Uncommitted:
     """
 
     __slots__ = (
+        "_acks",
         "_answers",
         "_index",
         "_is_lost",
@@ -150,10 +151,18 @@ class Uncommitted:
         "_request",
         "_topic",
         "_wait",
+        "_waits",
     )
 
     def __init__(
-        self, partition: Partition, topic: str | UUID, index: int, last_offset: int, answers: list[bytes], place: int
+        self,
+        partition: Partition,
+        topic: str | UUID,
+        index: int,
+        last_offset: int,
+        acks: int,
+        answers: list[bytes],
+        place: int,
     ) -> None:
         """Its answer stands at `place` in `answers`."""
         self._request: Replicating | None = None
@@ -161,19 +170,21 @@ class Uncommitted:
         self._topic = topic
         self._index = index
         self._last_offset = last_offset
+        self._acks = acks
+        self._waits: Waits = partition.waits_of(acks)
         self._answers = answers
         self._place = place
         self._is_lost = False
-        self._wait: Wait | None = partition.committed.waits.add(last_offset + 1, self)
+        self._wait: Wait | None = self._waits.add(last_offset + 1, self)
 
     def __call__(self) -> None:
         """The wait is over."""
         self._wait = None  # it refers to this object
-        leader = self._partition.leader
-        if leader is not None and leader.high_watermark <= self._last_offset:  # it goes on leading in a new epoch
-            self._wait = self._partition.committed.waits.add(self._last_offset + 1, self)
+        leads = self._partition.leader is not None
+        if leads and self._partition.lacks(self._last_offset, self._acks):  # it goes on leading in a new epoch
+            self._wait = self._waits.add(self._last_offset + 1, self)
             return
-        self._is_lost = leader is None
+        self._is_lost = not leads
         if self._request is not None:
             self._refuse_if_lost()
             self._request.answered(self)
@@ -186,7 +197,8 @@ class Uncommitted:
 
     def _refuse_if_lost(self) -> None:
         if self._is_lost:
-            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            has_failed = self._partition.log.health.failure is not None
+            self.refuse(ErrorCode.KAFKA_STORAGE_ERROR if has_failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def refuse(self, code: ErrorCode) -> None:
         assert self._request is not None
@@ -196,7 +208,7 @@ class Uncommitted:
     def cancel(self) -> None:
         wait, self._wait = self._wait, None
         if wait is not None:
-            self._partition.committed.waits.cancel(wait)
+            self._waits.cancel(wait)
 
 
 class Held:
@@ -276,9 +288,8 @@ class Held:
         base_offset, last_offset, time_ms, start_offset, _ = appended
         version = request.refusals.version
         self._answers[self._place] = encode_appended(version, self._index, base_offset, time_ms, start_offset)
-        waits = self.acks == ALL_REPLICAS or (self.acks and not partition.owns_log)
-        if waits and partition.committed.high_watermark <= last_offset:
-            where = self._topic, self._index, last_offset, self._answers, self._place
+        if self.acks and partition.lacks(last_offset, self.acks):
+            where = self._topic, self._index, last_offset, self.acks, self._answers, self._place
             request.goes_on(self, Uncommitted(partition, *where))
         else:
             request.answered(self)

@@ -42,7 +42,7 @@ class InSync(Protocol):
 
 
 class IsrPartition(Partition):
-    __slots__ = ("appender", "dirty", "hand_over", "in_sync", "leader")
+    __slots__ = ("_flush", "appender", "dirty", "hand_over", "in_sync", "leader")
 
     leader: PartitionLeader | None
     hand_over: HoldsBack | None
@@ -53,18 +53,22 @@ class IsrPartition(Partition):
         self,
         log: PartitionLog,
         topic_id: UUID,
+        in_sync: InSync | None = None,
+        flush: Callable[[IsrPartition], None] | None = None,
         *,
         high_watermark: int = 0,
         dirty: dict[Partition, None] | None = None,
-        in_sync: InSync | None = None,
     ) -> None:
-        """`high_watermark` is that of the last stop; the partition enters itself in `dirty` when it moves."""
+        """`high_watermark` is that of the last stop; the partition enters itself in `dirty` when it moves. `flush` has
+        its log flushed soon, and then calls `flushed`: needed where `flush.messages` wants that.
+        """
         super().__init__(log.topic, log.partition, topic_id, log, Committed(high_watermark))
         self.leader = self.hand_over = None
         self.appender: PartitionLeader | None = None
         """The leader, unless it hands over and appends nothing any more."""
         self.dirty = {} if dirty is None else dirty
         self.in_sync = in_sync
+        self._flush = flush
 
     @property
     def role(self) -> PartitionLeader | PartitionFollower | None:
@@ -88,8 +92,8 @@ class IsrPartition(Partition):
             raise NotAppendingError(self) from error
         except KafkaError as error:
             is_full = error.code == ErrorCode.KAFKA_STORAGE_ERROR and self.log.health.is_full
-            if is_full and leader.followers and self.in_sync is not None:
-                self.in_sync.refused(self)
+            if is_full:
+                self.has_no_room()
             raise
         base_offset, last_offset, _, _, is_duplicate = result
         if not is_duplicate:
@@ -97,10 +101,48 @@ class IsrPartition(Partition):
             traffic.bytes_in += len(batches)
             traffic.records_in += end_offset - base_offset
             self.dirty[self] = None
-            due = leader.on_appended(end_offset)
+            is_kept = self.log.config.flush_messages > end_offset or self.is_kept()
+            due = leader.on_appended(end_offset, is_kept)
             if due:
                 call(due)
         return result
+
+    def has_no_room(self) -> None:
+        """Its disk is full."""
+        if self.leader is not None and self.leader.followers and self.in_sync is not None:
+            self.in_sync.refused(self)
+
+    # flushes
+
+    def is_kept(self) -> bool:
+        """Whether the log is as durable as `flush.messages` wants it. If not, it is flushed soon. Raises KafkaError."""
+        if self.log.kept_offset == self.log.log_end_offset:
+            return True
+        assert self._flush is not None, "who sets flush.messages has logs flushed"
+        self._flush(self)
+        return False
+
+    def when_kept(self, go_on: Callable[[], None]) -> bool:
+        """Whether a flush is due: then this is called when that is done, or the epoch of a leader is over. Raises
+        KafkaError.
+        """
+        end_offset = self.log.log_end_offset
+        if self.log.config.flush_messages > end_offset or self.is_kept():
+            return False
+        self.kept.waits.add(end_offset, go_on)
+        return True
+
+    def flushed(self) -> None:
+        """Those who wait for that go on; another flush may be due. Raises KafkaError."""
+        offset, before = self.log.kept_offset, self.high_watermark
+        if self.leader is not None:
+            call(self.leader.on_kept(offset))
+        else:
+            self.kept.offset = offset
+            call(self.kept.waits.take_due(offset))
+        if self.high_watermark != before:
+            self.dirty[self] = None
+        self.is_kept()
 
     def begin_at(self, offset: int) -> None:
         self.log.advance_log_start(offset)
@@ -202,6 +244,8 @@ class IsrPartition(Partition):
         former, isr = self.leader, () if self.leader is None else self.leader.isr
         super().obey(node_id, image, now_ms)
         leader = self.leader
+        if leader is not None and leader is not former:
+            self.is_kept()
         if leader is None or self.in_sync is None:
             return
         if leader is former and len(leader.isr) != len(isr):

@@ -20,7 +20,7 @@ from penstock.node.metrics.counts import Traffic
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import is_internal
-from penstock.replication.committed import Committed
+from penstock.replication.committed import Committed, Kept
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.quota import ReplicationQuota
@@ -84,6 +84,7 @@ class Partition(ABC):
         "follower_quota",
         "index",
         "is_internal",
+        "kept",
         "leader_epoch",
         "leader_quota",
         "log",
@@ -104,6 +105,7 @@ class Partition(ABC):
         self.leader_epoch = -1
         self.follower: PartitionFollower | None = None
         self.committed = committed
+        self.kept = Kept()
         self.is_internal = is_internal(topic)
         self.leader_quota: ReplicationQuota | None = None
         """What replicas that the high watermark does not wait for may take from here; None if they are not throttled.
@@ -139,9 +141,19 @@ class Partition(ABC):
     def append(self, batches: memoryview, *, acks: int, now_ms: int, origin: AppendOrigin = CLIENT) -> AppendResult:
         """Append as the leader: where it is, or will be, or an error as `PartitionLog.append_as_leader` says.
 
-        With acks=-1, or where the log is the storage group's, the caller waits until `high_watermark` has passed the
-        result's last offset (`committed.waits`); on a partition with one replica that is so when this returns.
+        The caller waits while the partition `lacks` the result's last offset; where one replica has it, and
+        `flush.messages` wants nothing, it does not when this returns.
         """
+
+    def lacks(self, last_offset: int, acks: int) -> bool:
+        """Whether what was appended up to there is not as safe yet as `acks`, which is not 0, wants it."""
+        if acks == ALL_REPLICAS or not self.owns_log:
+            return self.committed.high_watermark <= last_offset
+        return self.kept.offset <= last_offset
+
+    def waits_of(self, acks: int) -> Waits:
+        """For what `lacks` asks for."""
+        return self.committed.waits if acks == ALL_REPLICAS or not self.owns_log else self.kept.waits
 
     # Records that wait until they are due: few topics have such.
 
@@ -338,6 +350,7 @@ class Partition(ABC):
         woken = self._end_epoch()
         self.leader_epoch = image.leader_epoch
         self.committed.advance(self.log.log_start_offset)  # what was written down of it may be older than that
+        self.kept.offset = self.log.kept_offset
         leader = PartitionLeader(
             node_id,
             image.leader_epoch,
@@ -346,6 +359,7 @@ class Partition(ABC):
             image.isr,
             log_end_offset=log_end_offset,
             committed=self.committed,
+            kept=self.kept,
             min_insync_replicas=self._min_insync_replicas,
             now_ms=now_ms,
         )

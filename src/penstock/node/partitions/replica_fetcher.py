@@ -17,7 +17,8 @@ is cut and goes on in the same request that brings records to the others.
 
 A partition that is throttled, and that its leader does not wait for yet, rests as well while
 `follower.replication.throttled.rate` is exceeded (KIP-73). So does one whose log directory is full: it comes in sync
-again, and may lead, when there is room, and not for the one small batch that still finds some.
+again, and may lead, when there is room, and not for the one small batch that still finds some. Where `flush.messages`
+wants a flush of what came, the next request waits `FLUSH_PATIENCE_S` for it, and then goes without the partition.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ PASSING: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 """One of the two brokers is behind in the metadata: no log line is needed."""
+FLUSH_PATIENCE_S: Final = 0.1
 PASSING_MS: Final = 10
 """How long a partition rests after the first such answer; after each further one twice as long."""
 
@@ -132,6 +134,8 @@ class ReplicaFetcher:
         """Done when the next step is not another request; None while nothing is asked."""
         self._out_of_range: list[tuple[Key, IsrPartition, int]] = []
         """Partitions that ask for what is not there, and the leader epochs in which they did."""
+        self._unkept: dict[Key, None] = {}  # partitions that are flushed, as long as there is `_patience` with them
+        self._patience: asyncio.TimerHandle | None = None
         self._wanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._cuts = Cuts(follower.disks, self._could_not_be_cut)
@@ -167,16 +171,21 @@ class ReplicaFetcher:
 
     def _want(self, key: Key, partition: IsrPartition) -> None:
         """Fetch on from where the log ends, or rest if that cannot be read now, or must not be."""
-        if partition.log.when_back(partial(self._is_back, key, partition)):
+        log = partition.log
+        if log.when_back(partial(self._is_back, key, partition)):
             self._session.forget(key)  # where it ends is not known before that is over
             return
         try:
-            if partition.follower_quota is not None or partition.log.health.is_full:
-                wait_ms = self._held_back_ms(partition)
-                if wait_ms:
-                    self._rest(key, wait_ms)
-                    return
-            position = self._position(partition)
+            is_quick = partition.follower_quota is None and not log.health.is_full
+            if not is_quick and (wait_ms := self._held_back_ms(partition)):
+                self._rest(key, wait_ms)
+                return
+            if partition.when_kept(partial(self._is_kept, key, partition)):
+                self._session.forget(key)
+                self._unkept[key] = None
+                return
+            epochs = partition.leader_epoch, log.latest_epoch
+            position = Position(log.log_end_offset, log.log_start_offset, *epochs)
         except KafkaError as error:
             logger.error("%s: cannot be followed: %s", partition, error)
             self._rest(key)
@@ -197,10 +206,17 @@ class ReplicaFetcher:
         if self._partitions.get(key) is partition and key not in self._resting:
             self._want(key, partition)
 
-    @staticmethod
-    def _position(partition: IsrPartition) -> Position:
-        log = partition.log
-        return Position(log.log_end_offset, log.log_start_offset, partition.leader_epoch, log.latest_epoch)
+    def _is_kept(self, key: Key, partition: IsrPartition) -> None:
+        self._unkept.pop(key, None)
+        self._is_back(key, partition)
+        if self._patience is not None and not self._unkept:
+            self._go_on_asking()
+
+    def _wait_no_longer(self) -> None:
+        self._unkept.clear()
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def _could_not_be_cut(self, partition: IsrPartition) -> None:
         key = (partition.topic_id.bytes, partition.index)
@@ -222,8 +238,7 @@ class ReplicaFetcher:
         return pause_ms
 
     def _rest_no_longer(self, key: Key) -> None:
-        timer = self._resting.pop(key, None)
-        if timer is not None:
+        if (timer := self._resting.pop(key, None)) is not None:
             timer.cancel()
 
     def _go_on(self, key: Key) -> None:
@@ -256,6 +271,7 @@ class ReplicaFetcher:
             await self._answered(connection, over)
         finally:
             self._over = None
+            self._wait_no_longer()
         out_of_range, self._out_of_range = self._out_of_range, []
         for key, partition, leader_epoch in out_of_range:
             if self._partitions.get(key) is partition and leader_epoch == partition.leader_epoch:
@@ -347,14 +363,19 @@ class ReplicaFetcher:
                     self._loop.call_soon(self._take_some, session_id, answers)
                     return
             self._session.answered(session_id)
-            self._go_on_asking()
+            if self._unkept:
+                self._patience = self._loop.call_later(FLUSH_PATIENCE_S, self._go_on_asking)
+            else:
+                self._go_on_asking()
         except Exception as error:
             self._end(error)
 
     def _go_on_asking(self) -> None:
+        """All is flushed, or a disk takes long."""
+        self._wait_no_longer()
         connection = self._connection
         assert connection is not None
-        is_there = connection.address == self._follower.address_of(self.leader_id)
+        is_there = not connection.closed and connection.address == self._follower.address_of(self.leader_id)
         if is_there and len(self._session) and not self._out_of_range:
             self._ask(connection)
         else:

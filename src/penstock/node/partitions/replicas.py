@@ -339,8 +339,8 @@ class LocalReplicas:
             assigned=image.directory_of(self._node_id),
             is_new=(topic_id, index) not in self.offline,
         )
-        known = self._high_watermarks.pop((topic, index), 0)
-        return IsrPartition(log, topic_id, high_watermark=known, dirty=self._upkeep.dirty, in_sync=self.in_sync)
+        known, keep = self._high_watermarks.pop((topic, index), 0), self._upkeep
+        return IsrPartition(log, topic_id, self.in_sync, keep.flush, high_watermark=known, dirty=keep.dirty)
 
     def _by_consensus(self, topic: str, index: int, topic_id: UUID) -> Partition | None:
         """None until the partition's storage group has it (`on_group`)."""

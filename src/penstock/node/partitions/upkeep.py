@@ -14,7 +14,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_holder import LentError
@@ -26,6 +26,10 @@ from penstock.node.environment.tasks import Tasks, Threads
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
+
+if TYPE_CHECKING:
+    from penstock.node.partitions.flushes import Flushes
+    from penstock.node.partitions.isr_partition import IsrPartition
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +72,7 @@ class Upkeep:
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._tasks = Tasks()
         self._threads = Threads()
+        self._flushes: Flushes | None = None
         self._changed = asyncio.Event()
 
     def watch(self, partition: Partition, *, due_ms: int | None = None) -> None:
@@ -84,6 +89,14 @@ class Upkeep:
         """After so many segments more of them may be left to go."""
         if segments >= SEGMENTS_AT_ONCE:
             self.watch(partition, due_ms=self._now_ms())
+
+    def flush(self, partition: IsrPartition) -> None:
+        """Soon, as `flush.messages` wants it."""
+        if self._flushes is None:
+            from penstock.node.partitions.flushes import Flushes  # few nodes have to flush what comes
+
+            self._flushes = Flushes(self._directories.threads_of)
+        self._flushes.want(partition)
 
     def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
         number, key = next(self._numbers), id(partition)
@@ -114,6 +127,8 @@ class Upkeep:
         """The caller closes the logs."""
         await self._tasks.stop()
         await self._threads.settle()  # the files must not be closed under them
+        if self._flushes is not None:
+            await self._flushes.stop()
         try:
             await self.checkpoint_high_watermarks()
         except KafkaError as error:

@@ -1,7 +1,8 @@
 """Produce 3-13: append record batches to partitions that this node leads; topics by name, from version 13 by id.
 
 acks=1 and acks=0 are done when the leader has written; acks=-1 when every in-sync replica has, which is at once where
-the leader is the only one. Where a storage group replicates, nothing is written before a majority has it on its disks:
+the leader is the only one. Where `flush.messages` wants a flush, acks=1 and acks=-1 wait for it (`Partition.lacks`).
+Where a storage group replicates, nothing is written before a majority has it on its disks:
 acks=1 waits for that as well. acks=0 has no response, so an error closes the connection, as the only way to tell.
 
 A batch of a transaction that is not open in its partition waits until the coordinator of the transaction has verified
@@ -20,7 +21,7 @@ from penstock.log.producer_state import UnverifiedError
 from penstock.log.record_checks import UnlookedError
 from penstock.log.validation import LOOKED_AT, PATIENT, AppendOrigin
 from penstock.node.api.producing import Answers, Held, How, Refusals, Replicating, Uncommitted, Unverified
-from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition
+from penstock.node.partitions.partition import NotAppendingError, Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALLOW_ALL, WRITE_TOPIC, WRITE_TRANSACTION
 from penstock.node.serving.frames import POOLED_FRAME_BYTES
@@ -170,10 +171,9 @@ class _Request:
                     self.unlooked.append((topic, index, unlooked.look, done))
                     continue
                 base_offset, last_offset, time_ms, start_offset, _ = appended
-                if (acks == ALL_REPLICAS or (acks and not partition.owns_log)) and (
-                    partition.committed.high_watermark <= last_offset
-                ):
-                    pending.append(Uncommitted(partition, topic, index, last_offset, done, len(done)))
+                is_new = partition.committed.high_watermark <= last_offset
+                if is_new and acks and partition.lacks(last_offset, acks):
+                    pending.append(Uncommitted(partition, topic, index, last_offset, acks, done, len(done)))
                 done.append(encode_appended(version, index, base_offset, time_ms, start_offset))
 
     def rest(self) -> Steps[list[bytes] | None]:
