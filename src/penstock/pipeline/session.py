@@ -114,6 +114,12 @@ def prepare_connect(master: str, settings: Mapping[str, str], log_file: Path | N
         os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*given, "pyspark-shell"])
 
 
+def check_connect() -> None:
+    """PipelineError where what PySpark needs for a server of Spark Connect is missing."""
+    if find_spec("pyspark") is None or find_spec("grpc") is None:
+        raise PipelineError("Spark Connect needs more than is installed here: pip install 'pyspark[connect]'")
+
+
 def _log_to(log_file: Path | None) -> None:
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
