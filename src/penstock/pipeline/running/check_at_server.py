@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyspark.errors import PySparkException
 
+from penstock.pipeline.errors import NO_ANSWER, PipelineError
 from penstock.pipeline.running.check import problems_of
 from penstock.pipeline.running.run import in_a_sentence
 from penstock.pipeline.running.server_session import apply, open_session, refused_settings
@@ -33,6 +34,10 @@ def problems_at(
             spec = load()
             told(spec)
             return [*found, *problems_of(session, spec), *_without_source(session, spec, place)]
+    except PipelineError as error:
+        if str(error) != NO_ANSWER:
+            raise
+        raise PipelineError(f"{place}: {error}") from error
     finally:
         with suppress(PySparkException):
             session.client.release_session()

@@ -14,6 +14,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
 from penstock.pipeline.errors import OUT_OF_REACH, PipelineError
+from penstock.pipeline.session import quiet_errors
 from penstock.pipeline.spec.user_code import first_line
 
 PATIENCE_S: Final = 20.0
@@ -48,6 +49,7 @@ def open_session(server: str, session: str, patience_s: float = PATIENCE_S) -> A
     """`server` is the address, sc://host:port with what Spark takes behind it. PipelineError where it is wrong; nothing
     is sent yet.
     """
+    quiet_errors()
     address = address_of(server, session)
     os.environ.update(SPARK_REMOTE=address, SPARK_CONNECT_MODE_ENABLED="1")  # functions of columns go by that
     try:
