@@ -26,9 +26,11 @@ MEASURED: dict[str, dict[str, str]] = {
             "penstock.pipeline.running.run",
         ),
         "120 to 160, and Spark's own start has begun by then",
-    ),
+    )
+    | {"penstock.cli.work.pipeline_at_server": "400, for PySpark comes with it, which may not be installed"},
     "penstock/cli/work/pipeline_check.py": {
         "penstock.pipeline.running.check": "120 to 160, and Spark's own start has begun by then",
+        "penstock.pipeline.running.check_at_server": "400, for PySpark comes with it, which may not be installed",
     },
     "penstock/cli/work/pipeline_declared.py": {
         "penstock.pipeline.running.spark_pipelines": "120, for PySpark comes with it, which may not be installed"

@@ -11,6 +11,8 @@ SINCE_4_0 = {
     "pyspark.cloudpickle": {"register_pickle_by_value"},
     "pyspark.errors": {"PySparkException"},
     "pyspark.sql": {"Column", "DataFrame", "Row", "SparkSession", "Window", "functions"},
+    "pyspark.sql.connect.client.retries": {"DefaultPolicy"},
+    "pyspark.sql.connect.session": {"SparkSession"},
     "pyspark.sql.datasource": {
         "DataSource",
         "DataSourceArrowWriter",

@@ -48,6 +48,8 @@ WORKER: Final = {
 class Told:
     """Stands for a producer, a consumer, a host, and where they come from: notes what it is asked."""
 
+    generation = 0
+
     def __init__(self, script: list[Any], *, is_fenced: bool = False) -> None:
         self.lines: list[str] = []
         self.script = script

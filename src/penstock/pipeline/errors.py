@@ -15,6 +15,10 @@ WORKER_VARIABLE = "SPARK_BUFFER_SIZE"
 """Spark sets it in each of its Python workers."""
 HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
+OUT_OF_REACH = "StatusCode.UNAVAILABLE"
+"""In the text of Spark's error where a server of Spark Connect does not answer."""
+NO_ANSWER = "the server of Spark Connect does not answer"
+
 
 class PipelineError(Exception):
     """The text is one or two whole sentences for people. `option` is the one that is wrong, where it is one."""

@@ -214,6 +214,11 @@ class TextFiles:
         return java, place.getFileSystem(self._configuration), place
 
 
+def is_elsewhere(query: StreamingQuery) -> bool:
+    """Whether a server of Spark Connect runs it."""
+    return not hasattr(query, "_jsq")
+
+
 def execution_of(query: StreamingQuery) -> Any:
     """What runs a query; None without a JVM, or where the query has ended."""
     wrapped = getattr(query, "_jsq", None)

@@ -94,8 +94,7 @@ def spark_session(
     _log_to(log_file)
     from pyspark.sql import SparkSession
 
-    for name in ERROR_LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    quiet_errors()
     builder: Any = SparkSession.builder.appName(app_name)
     builder = builder.remote(master) if is_remote else builder.master(master)
     for key, value in (({} if is_remote else _defaults()) | dict(config or {})).items():
@@ -112,6 +111,17 @@ def prepare_connect(master: str, settings: Mapping[str, str], log_file: Path | N
         prepare_environment()
         given = [f"--conf {shlex.quote(f'{key}={value}')}" for key, value in (_defaults() | dict(settings)).items()]
         os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*given, "pyspark-shell"])
+
+
+def quiet_errors() -> None:
+    for name in ERROR_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def check_connect() -> None:
+    """PipelineError where what PySpark needs for a server of Spark Connect is missing."""
+    if find_spec("pyspark") is None or find_spec("grpc") is None:
+        raise PipelineError("Spark Connect needs more than is installed here: pip install 'pyspark[connect]'")
 
 
 def _log_to(log_file: Path | None) -> None:

@@ -1,5 +1,6 @@
 """`penstock pipeline`: run a pipeline on Spark, from a YAML or a Python file; here, or as a job on workers."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from penstock.cli.work.pipeline_place import Place
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.session import cache_directory
+from penstock.pipeline.jobs.keys import AT_SERVER, check_server
+from penstock.pipeline.session import cache_directory, check_connect
 from penstock.pipeline.spec.declarative import is_declarative
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
-from penstock.pipeline.spec.promises import promises_of
+from penstock.pipeline.spec.promises import missed_at_server, promises_of
 
 View = PipelineView | JsonView
 
@@ -62,7 +64,7 @@ def run(
     time (2026-01-31T12:00:00, in UTC): a topic gets it once more, a sink of files a directory of its own beside the
     other, PATH.backfill/FROM_TO. A spark-pipeline.yml is run by Spark, once.
     """
-    times, place = _times(start, end), click.get_current_context().find_object(Place) or Place()
+    times, place = _times(start, end), click.get_current_context().find_object(Place) or place_of_process()
     if is_declarative(file):
         options = {"sink": sinks, "bootstrap_server": bootstrap_server, "checkpoint": checkpoint, "from": start}
         refuse(**options, name=name, keep_going=keep_going, set=values)
@@ -101,17 +103,30 @@ def run(
 
 @command.command()
 @declared
-def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF, values: tuple[str, ...] = SET) -> None:
+def check(
+    file: Path = argument(exists=False),
+    conf: tuple[str, ...] = CONF,
+    values: tuple[str, ...] = SET,
+    driver: str | None = option(
+        "plan it at that server of Spark Connect, sc://host:port, and say what is different there"
+    ),
+) -> None:
     """Name all that is wrong with the pipeline in FILE; the exit code is 1 if anything is.
 
     It is parsed and planned, and nothing is read or written: no cluster is asked, no topic looked for. Of a good one it
     is said what each sink promises about batches that run again.
     """
     promises: list[str] = []
+
+    def told(spec: PipelineSpec) -> None:
+        promises.extend(promises_of(spec))
+        promises.extend(() if driver is None else missed_at_server(spec))
+
     try:
-        problems = problems_in(
-            file, pairs("conf", conf), pairs("set", values), told=lambda spec: promises.extend(promises_of(spec))
-        )
+        with wrong_usage(ValueError):
+            if driver is not None:
+                check_server(driver)
+        problems = problems_in(file, pairs("conf", conf), pairs("set", values), told=told, server=driver)
     except PipelineError as error:
         problems = str(error).splitlines()
     for problem in problems:
@@ -121,6 +136,18 @@ def check(file: Path = argument(exists=False), conf: tuple[str, ...] = CONF, val
     say(f"{file} is good")
     for promise in promises:
         say(promise)
+
+
+def place_of_process() -> Place:
+    """A worker says where that is, where it is not here."""
+    said = os.environ.pop(AT_SERVER, None)
+    if said is None:
+        return Place()
+    with in_words(PipelineError):
+        check_connect()
+    from penstock.cli.work.pipeline_at_server import ServerPlace
+
+    return ServerPlace(said)
 
 
 def _times(start: str | None, end: str | None) -> tuple[int, int | None] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.work.pipeline_declared import check_declared, refuse
-from penstock.pipeline.session import cache_directory, spark_session
+from penstock.pipeline.session import cache_directory, check_connect, spark_session
 from penstock.pipeline.spec.declarative import is_declarative
 from penstock.pipeline.spec.files import SessionSpec, load_spec, load_yaml, session_spec
 from penstock.pipeline.spec.pipeline import PipelineSpec
@@ -31,17 +31,23 @@ def problems_in(
     values: Mapping[str, str],
     deployed_as: Changed | None = None,
     told: Callable[[PipelineSpec], None] = lambda spec: None,
+    server: str | None = None,
 ) -> list[str]:
     """PipelineError for those that are told before Spark starts. Of one that is deployed also what keeps it from going
-    on from its checkpoints. `told` gets the pipeline when it is read.
+    on from its checkpoints. `told` gets the pipeline when it is read. With a `server` of Spark Connect that plans it.
     """
     if is_declarative(file):
-        refuse(set=values)
+        refuse(set=values, driver=server)
         check_declared(file, given)
         return []
     known, load = reading(file, None, values, sys.stdin.read)
     if file.suffix != ".py":
         load()  # what is wrong with YAML is said without Spark
+    if server is not None:
+        check_connect()
+        from penstock.pipeline.running.check_at_server import problems_at
+
+        return problems_at(server, {**known.spark, **given}, load, told)
     log_file = cache_directory() / "logs" / "check.log"
     session = spark_session(known.name, master="local[1]", config={**known.spark, **given}, log_file=log_file)
     from penstock.pipeline.running.check import problems_of, stored_problems

@@ -24,7 +24,7 @@ from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.code import MODULES, checked_requirements, packed, unpacked
 from penstock.pipeline.jobs.connector import sinks_of
-from penstock.pipeline.jobs.keys import DRIVER, EVERY, OWN, SHARED, VALUES
+from penstock.pipeline.jobs.keys import DRIVER, EVERY, VALUES
 from penstock.pipeline.options.values import time_in_ms
 from penstock.pipeline.session import cache_directory
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
@@ -69,8 +69,9 @@ def submit(
     ),
     memory: str | None = option("how much memory each process needs, such as 2g, in the same way", metavar="SIZE"),
     driver: str | None = option(
-        "a process of its own, or the driver that pipelines of a worker share  [default: as the worker says]",
-        type=click.Choice([OWN, SHARED]),
+        "a process of its own (own), the one that pipelines of a worker share (shared), or a server of Spark Connect "
+        "(sc://host:port)  [default: as the worker says]",
+        metavar="WHERE",
     ),
     every: str | None = option(
         "a pipeline with trigger: available-now is run again so often, such as 15m or 1h", metavar="TIME"

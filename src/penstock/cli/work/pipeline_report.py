@@ -27,6 +27,8 @@ def sink_lines(query: Mapping[str, Any]) -> Iterator[str]:
 def task_lines(task: Mapping[str, Any]) -> Iterator[list[str]]:
     """A paragraph for each thing that there is to say of a task."""
     who, report = f"task {task['id']}", task["report"]
+    if at := report.get("driver"):
+        yield [f"{who}: its queries are at {at['server']}, in session {at['session']}"]
     if report.get("ui"):
         yield [f"{who}: Spark's own page is {report['ui']}"]
     if report.get("code"):

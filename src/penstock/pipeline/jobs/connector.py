@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from penstock.client.errors import ConnectionFailedError
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jobs.at_server import Fence
 from penstock.pipeline.jobs.code import checked_requirements, hash_of
 from penstock.pipeline.jobs.commands import file_of
 from penstock.pipeline.jobs.keys import (
@@ -26,6 +28,8 @@ from penstock.pipeline.jobs.keys import (
     EVERY,
     KEYS,
     OF_A_WORKER,
+    OWN,
+    SERVER,
     SHARED,
     SINKS,
     TOPICS,
@@ -57,14 +61,18 @@ class PipelineTask(SourceTask):
         self._config, self._context = config, context
         every_ms = parse(KEYS, config)[EVERY]
         self._every_s = math.inf if every_ms is None else every_ms / 1000
-        self._begin()
+        await self._begin()
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
         config, context = self._config, self._context
         self._again_at_s = context.now_s() + self._every_s
         sinks, topics = json.loads(config[SINKS]), json.loads(config.get(TOPICS, "{}"))
         self._report = JobReport(tuple(sinks), context.failures, context.failed_runs, topics)
-        self._run = launcher_of(config, context.worker).launch(config, context.owned_until_s, self._report)
+        driver = driver_of(config, context.worker)
+        self._fence = Fence(config, context, driver if driver.startswith(SERVER) else None)
+        await self._fence.begin(self._report)
+        launcher = self._fence if self._fence.session is not None else launcher_of(driver, context.worker)
+        self._run = launcher.launch(config, context.owned_until_s, self._report)
 
     async def poll(self) -> list[SourceRecord]:
         if self._report.state == "done":
@@ -75,18 +83,20 @@ class PipelineTask(SourceTask):
         if not self._run.is_alive:
             await self._run.last_words()
             if self._report.state != "done":
-                raise PipelineError(self._report.failed(self._run.exit_code))
+                why = self._report.failed(self._run.exit_code)
+                raise ConnectionFailedError(why) if self._report.is_out_of_reach else PipelineError(why)
         return []
 
     async def _wait(self) -> None:
         """Until it is time for the next process."""
         await asyncio.sleep(LOOK_EVERY_S)
         if self._context.now_s() >= self._again_at_s:
-            await self._run.stop()  # it may not have ended yet
-            self._begin()
+            await self.stop()  # it may not have ended yet
+            await self._begin()
 
     async def stop(self) -> None:
         await self._run.stop()
+        await self._fence.end(self._report)
 
     def report(self) -> Mapping[str, Any]:
         if not hasattr(self, "_run"):
@@ -94,29 +104,37 @@ class PipelineTask(SourceTask):
         is_waiting = self._report.state == "done" and math.isfinite(self._every_s)
         again_in_s = max(0.0, self._again_at_s - self._context.now_s()) if is_waiting else None
         code = "".join(self._config.get(key, "") for key in CODE)
-        known = {"again_in_s": again_in_s, "code": hash_of(code) if code else None}
+        known = {"again_in_s": again_in_s, "code": hash_of(code) if code else None, "driver": self._fence.as_json()}
         return self._report.as_json(self._run.pid) | known
 
     def metrics(self) -> Sequence[Metric]:
         return self._report.metrics() if hasattr(self, "_report") else ()
 
 
-def launcher_of(config: Mapping[str, str], worker: WorkerContext) -> Launcher:
-    """As the job says, else as the worker does, for jobs that can share; ConfigError."""
-    said = parse(KEYS, config)[DRIVER]
-    of_worker = parse(OF_A_WORKER, worker.config)[DRIVER]
-    if said == SHARED or (said is None and of_worker == SHARED and not _not_shared(config)):
-        return worker.shared(SharedDriver)
-    return worker.shared(OwnProcesses)
+def launcher_of(driver: str, worker: WorkerContext) -> Launcher:
+    """Of those on the worker's machine."""
+    return worker.shared(SharedDriver) if driver == SHARED else worker.shared(OwnProcesses)
 
 
-def _not_shared(config: Mapping[str, str]) -> str:
-    """Why a job needs a process of its own; empty if it does not."""
+def driver_of(config: Mapping[str, str], worker: WorkerContext) -> str:
+    """What the job says, else what the worker does for jobs that can have that; ConfigError."""
+    said, of_worker = parse(KEYS, config)[DRIVER], parse(OF_A_WORKER, worker.config)[DRIVER]
+    if said is not None:
+        return str(said)
+    return str(of_worker) if of_worker == OWN or not _why_not(config, of_worker) else OWN
+
+
+def _why_not(config: Mapping[str, str], driver: str) -> str:
+    """Why a job needs a process of its own instead of such a driver; empty if it does not."""
     for key in CODE:
-        if config.get(key):
+        if config.get(key) and driver == SHARED:
             return f"{key} is imported by the job's own process, as another job may bring other code of the same names"
-    if config.get("master", ALL_CORES) != ALL_CORES:
+        if config.get(key):
+            return f"{key} is imported by the job's own process, and the server would not find it: install it there"
+    if config.get("master", ALL_CORES) != ALL_CORES and driver == SHARED:
         return "master is the shared driver's: its worker says it (pipeline.driver.master)"
+    if config.get("master", ALL_CORES) != ALL_CORES:
+        return "master is the server's"
     if is_declarative(Path(config.get("pipeline.file") or "-")):
         return "Spark's own runner, which runs it, has a process of its own"
     return ""
@@ -164,8 +182,9 @@ def declared(config: Mapping[str, str]) -> PipelineSpec | DeclarativeSpec:
     text, file, root = settings["pipeline"], settings["pipeline.file"], settings["checkpoint.root"]
     if (text is None) == (file is None):
         raise ConfigError({"pipeline": ["a pipeline needs either pipeline or pipeline.file"]})
-    if settings[DRIVER] == SHARED and (why := _not_shared(config)):
-        raise ConfigError({DRIVER: [f"{DRIVER}={SHARED} (--driver) is not for this job: {why}"]})
+    driver = settings[DRIVER] or OWN
+    if driver != OWN and (why := _why_not(config, driver)):
+        raise ConfigError({DRIVER: [f"{DRIVER}={driver} (--driver) is not for this job: {why}"]})
     values = with_prefix(config, VALUES)
     if file is not None and is_declarative(Path(file)):
         return _declarative(Path(file), settings, values)

@@ -1,13 +1,35 @@
 """The configuration of a pipeline's job, and what a worker says of its driver."""
 
 from typing import Final
+from urllib.parse import urlsplit
 
+from penstock.pipeline.options.values import nearest
 from penstock.work.connect.config import ConfigKey
 
 
 def _check_local(master: str) -> None:
     if not master.startswith("local"):
         raise ValueError(f"{DRIVER}.master={master}: the shared driver's Spark is on the worker's machine, local[N]")
+
+
+def _check_driver(driver: str) -> None:
+    if driver.startswith(SERVER):
+        check_server(driver)
+    elif driver not in (OWN, SHARED):
+        raise ValueError(
+            f"{DRIVER}={driver}: allowed are {OWN}, {SHARED} and {SERVER}host:port.{nearest(driver, CHOICES)}"
+        )
+
+
+def check_server(address: str) -> None:
+    """ValueError."""
+    try:
+        found = urlsplit(address)
+        is_good = bool(found.hostname and found.port != 0)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise ValueError(f"{address} is no address of a server of Spark Connect: say {SERVER}host:port")
 
 
 DRAIN_MS: Final = "30000"
@@ -21,7 +43,11 @@ EVERY: Final = "schedule.interval.ms"
 VALUES: Final = "set."
 """Before the names of values that the pipeline's file has as `${NAME}`."""
 DRIVER: Final = "pipeline.driver"
-OWN, SHARED = "own", "shared"
+OWN, SHARED, SERVER = "own", "shared", "sc://"
+"""The last one begins an address: sc://host:port, as Spark has it."""
+CHOICES: Final = (OWN, SHARED)
+AT_SERVER: Final = "PENSTOCK_SPARK_SERVER"
+"""The variable that tells a process of a job at which server its queries run, and in which session."""
 ALL_CORES: Final = "local[*]"
 KEYS: Final = (
     ConfigKey("pipeline", documentation="the pipeline as YAML; or pipeline.file", importance="high"),
@@ -38,13 +64,14 @@ KEYS: Final = (
     ),
     ConfigKey(
         DRIVER,
-        documentation="a process of its own for each task, or the driver that the worker's tasks share",
-        choices=(OWN, SHARED),
+        documentation="a process of its own for each task, the driver that the worker's tasks share, or the server of "
+        "Spark Connect at sc://host:port",
+        check=_check_driver,
     ),
     ConfigKey("deployed", documentation="a time: the latest schemas that were taken before are taken anew"),
 )
 OF_A_WORKER: Final = (
-    ConfigKey(DRIVER, default=OWN, documentation="the same, where a job says nothing", choices=(OWN, SHARED)),
+    ConfigKey(DRIVER, default=OWN, documentation="the same, where a job says nothing", check=_check_driver),
     ConfigKey(
         f"{DRIVER}.master",
         default=ALL_CORES,

@@ -61,6 +61,11 @@ class JobReport:
     ) -> None:
         self.state = "starting"
         self.error = ""
+        self.closed: tuple[str, ...] = ()
+        """Sessions at servers of Spark Connect."""
+        self.is_out_of_reach = False
+        """Of the server at which its queries run."""
+        self._why_open: Mapping[str, str] = {}
         self._sinks = sinks
         self._failures = tuple(failures)
         self._restarts = restarts
@@ -84,6 +89,15 @@ class JobReport:
                 self.error = "the pipeline's process was stopped by somebody else"
             case "ended":
                 self.state = "done"
+            case "closed" if said.get("error"):
+                self._why_open = {**self._why_open, str(said["session"]): str(said["error"])}
+            case "closed":
+                self.closed = (*self.closed, str(said["session"]))
+            case "out of reach":
+                self.is_out_of_reach = True
+
+    def why_open(self, session: str) -> str:
+        return self._why_open.get(session, "there was no answer in time")
 
     def line(self, line: str) -> None:
         self._lines.append(line[:LINE_LENGTH])

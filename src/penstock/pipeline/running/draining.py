@@ -11,13 +11,20 @@ from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.pipeline.jvm import execution_of
+from penstock.pipeline.jvm import execution_of, is_elsewhere
 
 LOOK_EVERY_S: Final = 0.2
 
 
 def drain(queries: Collection[StreamingQuery]) -> None:
-    """They have stopped when this returns. Without a JVM (Spark Connect) they are stopped as Spark does it."""
+    """They have stopped when this returns. Where Spark is elsewhere (Spark Connect), a query is stopped when its batch
+    is seen to be over: the next one may have begun by then, and is interrupted.
+    """
+    if any(is_elsewhere(query) for query in queries):
+        for query in queries:
+            _until_batch_is_over(query)
+            query.stop()
+        return
     under_way = {query: execution for query in queries if (execution := execution_of(query)) is not None}
     for execution in under_way.values():
         kind = execution.getClass()
@@ -28,6 +35,17 @@ def drain(queries: Collection[StreamingQuery]) -> None:
         under_way = {query: one for query, one in under_way.items() if _is_in_a_batch(query, one)}
     for query in queries:
         query.stop()
+
+
+def _until_batch_is_over(query: StreamingQuery) -> None:
+    before = _last_batch(query)
+    while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == before:
+        time.sleep(LOOK_EVERY_S)
+
+
+def _last_batch(query: StreamingQuery) -> Any:
+    told = query.lastProgress
+    return None if told is None else (told["batchId"], told["timestamp"])
 
 
 def _is_in_a_batch(query: StreamingQuery, execution: Any) -> bool:

@@ -11,14 +11,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import names_of_reads
+from penstock.pipeline.jvm import is_here, names_of_reads
 from penstock.pipeline.running.judged import RAW, RAW_KEY, WHY, judged
 from penstock.pipeline.running.keyed_sinks import keyed_rows, stored_rows
 from penstock.pipeline.running.lake_sinks import batch_function
 from penstock.pipeline.running.read_bytes import with_bytes_counted
 from penstock.pipeline.running.rules import WHY as WHY_BROKEN
 from penstock.pipeline.running.rules import broken_rows, kept_rows
-from penstock.pipeline.running.topic_sinks import written_once, written_rows
+from penstock.pipeline.running.topic_sinks import once_by_spark, written_once, written_rows
 from penstock.pipeline.running.typed_sinks import typed_key, typed_value
 from penstock.pipeline.running.views import Views, function_named
 from penstock.pipeline.spec.declared_options import with_default_isolation
@@ -232,8 +232,10 @@ def sink_writer(frame: DataFrame, spec: PipelineSpec, sink: SinkSpec, checkpoint
     elif sink.format == SQL:
         rows = stored_rows(frame, sink)
     writer = rows.writeStream.queryName(spec.query_name(sink)).outputMode(sink.mode)
-    if sink.is_exactly_once:
+    if sink.is_exactly_once and is_here(frame.sparkSession):
         writer = writer.foreachBatch(written_once(frame, sink))
+    elif sink.is_exactly_once:
+        writer = writer.format(PENSTOCK).options(**once_by_spark(frame, sink))
     elif sink.format in (PENSTOCK, SQL):
         writer = writer.format(NOTHING)
     elif sink.format in (DELTA, ICEBERG) and (write := batch_function(frame, sink)) is not None:

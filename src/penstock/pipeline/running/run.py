@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.errors import PipelineError, message_in
+from penstock.pipeline.errors import NO_ANSWER, OUT_OF_REACH, PipelineError, message_in
 from penstock.pipeline.jvm import TextFiles, active_session, file_lister, is_here, tasks_of
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
@@ -27,7 +27,7 @@ from penstock.pipeline.running.sink_query import SETTLES_WITHIN_S, SinkQuery, se
 from penstock.pipeline.running.stored import check_partitions, sources_have_names
 from penstock.pipeline.running.targets import check_target
 from penstock.pipeline.session import spark_session
-from penstock.pipeline.spec.pipeline import PipelineSpec
+from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, ONCE, PipelineSpec
 from penstock.pipeline.spec.user_code import described, first_line
 from penstock.protocol.value import Value, fresh
 
@@ -131,8 +131,7 @@ def run_pipeline(
         if beside is not None:
             beside.begun.extend(str(query.query.runId) for query in queries if query.query is not None)
         for query in queries:
-            if query.query is not None:
-                query.query.stop()
+            query.stop()
 
 
 def _begin(
@@ -143,7 +142,8 @@ def _begin(
         if is_here(session):  # elsewhere the first rows tell
             check_target(sink, frame)
         writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
-        queries.append(SinkQuery(session, spec.query_name(sink), sink, writer))
+        ends = spec.trigger in (AVAILABLE_NOW, ONCE)
+        queries.append(SinkQuery(session, spec.query_name(sink), sink, writer, ends=ends))
         queries[-1].begin()
 
 
@@ -158,8 +158,8 @@ def _until_sources_are_there(queries: list[SinkQuery], stop: threading.Event) ->
 @contextmanager
 def _shared_fetches(session: SparkSession, spec: PipelineSpec, beside: BesideOthers | None) -> Iterator[str | None]:
     """A directory for what several sinks fetch, where all of Spark is on this machine."""
-    is_here = (session.conf.get("spark.master", "") or "").startswith("local")
-    if beside is not None or len(spec.running) < 2 or not is_here:
+    is_local = is_here(session) and (session.conf.get("spark.master", "") or "").startswith("local")
+    if beside is not None or len(spec.running) < 2 or not is_local:
         yield None if beside is None else beside.fetches
         return
     with tempfile.TemporaryDirectory(
@@ -233,6 +233,8 @@ def in_a_sentence(file: Path | None) -> Iterator[None]:
 def plain_message(error: Exception) -> str:
     """Our own sentence within Spark's text if there is one, else what Python raised, else the text's first line."""
     text = str(error)
+    if OUT_OF_REACH in text:
+        return NO_ANSWER
     _, is_there, trace = text.partition("Traceback (most recent call last):\n")
     raised = next((line for line in trace.splitlines() if line.strip() and not line.startswith(" ")), "")
     return message_in(text) or (raised if is_there else "") or first_line(text) or type(error).__name__

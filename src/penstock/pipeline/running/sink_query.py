@@ -11,13 +11,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from typing import Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.pipeline.jvm import pool_of
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import is_here, pool_of
 from penstock.pipeline.running.topic_sinks import settle_run
 from penstock.pipeline.spec.pipeline import SinkSpec
 
@@ -31,8 +34,11 @@ TASKS_END_WITHIN_S, LOOK_EVERY_S = 10.0, 0.1
 
 
 class SinkQuery:
-    def __init__(self, session: SparkSession, name: str, sink: SinkSpec, writer: DataStreamWriter) -> None:
-        self.name = name
+    def __init__(
+        self, session: SparkSession, name: str, sink: SinkSpec, writer: DataStreamWriter, *, ends: bool = True
+    ) -> None:
+        """`ends`: when it has done what there is."""
+        self.name, self._ends = name, ends
         self._sink = sink
         self.query: StreamingQuery | None = None
         self._session, self._writer = session, writer
@@ -50,6 +56,12 @@ class SinkQuery:
         if self._sink.is_exactly_once and self.query is not None:
             settle_run(self._sink, str(self.query.id))
 
+    def stop(self) -> None:
+        """At once. A server of Spark Connect may be gone, and the query with it, or its session closed by then."""
+        if self.query is not None:
+            with nullcontext() if is_here(self._session) else suppress(PySparkException):
+                self.query.stop()
+
     @property
     def is_active(self) -> bool:
         return self.query is not None and self.query.isActive
@@ -61,7 +73,12 @@ class SinkQuery:
 
     @property
     def failure(self) -> Exception | None:
-        return self._failure or (None if self.query is None else self.query.exception())
+        if self._failure is not None or self.query is None:
+            return self._failure
+        is_over = not self.query.isActive
+        return self.query.exception() or (
+            PipelineError("the query was stopped by somebody else") if is_over and not self._ends else None
+        )
 
     def batch_ended(self) -> None:
         self._pause_s = FIRST_PAUSE_S

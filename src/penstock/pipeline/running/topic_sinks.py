@@ -4,17 +4,20 @@ The tasks that make them write them, and tell Spark's sink `noop` of each. Spark
 processes for each batch, to plan it and to commit it, and lets it have no output mode but append.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from pyspark.sql import DataFrame
 
 from penstock.pipeline.datasource.exactly_once import name_of, settle, write_batch
 from penstock.pipeline.datasource.writer import WRITTEN, check_topic, writing
 from penstock.pipeline.datasource.written_columns import check_written_columns
-from penstock.pipeline.errors import plain_errors
+from penstock.pipeline.errors import PipelineError, plain_errors
 from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.table import read_options
 from penstock.pipeline.spec.pipeline import SinkSpec
+
+APPEND: Final = "append"
 
 
 def written_rows(frame: DataFrame, sink: SinkSpec) -> DataFrame:
@@ -33,6 +36,18 @@ def written_once(frame: DataFrame, sink: SinkSpec) -> Callable[[DataFrame, int],
         write_batch(batch, batch_id, options)
 
     return write
+
+
+def once_by_spark(frame: DataFrame, sink: SinkSpec) -> Mapping[str, str]:
+    """Options of the format, for Spark's own sink: a function for batches runs elsewhere with Spark Connect, where
+    tasks do not know to which batch their rows belong. PipelineError for columns that no record has, and another mode.
+    """
+    check_written_columns(frame.schema, _options(sink).topic)
+    if sink.mode != APPEND:
+        raise PipelineError(
+            f"Sink {sink.name}: with Spark Connect a topic is written exactly once in mode: {APPEND}, not {sink.mode}."
+        )
+    return sink.options
 
 
 def settle_run(sink: SinkSpec, query: str) -> None:

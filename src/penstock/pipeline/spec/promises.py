@@ -29,3 +29,20 @@ def promise_of(sink: SinkSpec) -> str:
 def promises_of(spec: PipelineSpec) -> list[str]:
     """A sentence for each sink."""
     return [f"sink {sink.name} writes {promise_of(sink)}" for sink in spec.sinks]
+
+
+def missed_at_server(spec: PipelineSpec) -> list[str]:
+    """What is not so where its queries are at a server of Spark Connect: a session there sees no Java and no files."""
+    missed = [
+        "at a server nobody looks at a checkpoint before its query starts: whether partitions of state and output fit "
+        "to it only Spark itself says",
+        "at a server a query that is to end is stopped when its batch is seen to be over: a next one that has begun by "
+        "then is interrupted, and repeated later",
+    ]
+    of_sources = [one for source in spec.sources.values() for one in (source.typed, source.typed_key)]
+    of_sinks = [one for sink in spec.sinks for one in (sink.typed, sink.typed_key)]
+    if any(one is not None and one.is_latest for one in (*of_sources, *of_sinks)):
+        missed.append("at a server the latest schema of a registry is asked for at each start: say the id to keep one")
+    if spec.file is not None and spec.file.suffix == ".py":
+        missed.append(f"at a server functions of {spec.file.name} that run on rows import what is installed there")
+    return missed

@@ -135,9 +135,13 @@ class SourceContext:
         failed_runs: int = 0,
         transactions: TransactionContext | None = None,
         worker: WorkerContext | None = None,
+        store: Callable[[Position, Position], Awaitable[None]] | None = None,
+        generation: int = 0,
     ) -> None:
-        self._stored = stored
+        self._stored, self._store = stored, store
         self.worker = worker or WorkerContext()
+        self.generation = generation
+        """Of the group of workers, as this one knew it when the task began; 0 for a worker that stands alone."""
         self.transactions = transactions
         """None unless the source says itself where its transactions end."""
         self.owned_until_s = owned_until_s
@@ -154,6 +158,13 @@ class SourceContext:
     def offset(self, partition: Position) -> Position | None:
         """How far this partition of the source has been read; None if it never was."""
         return self._stored(partition)
+
+    async def store(self, partition: Position, offset: Position) -> None:
+        """What the next one to have the task must know, beside the offsets of records, before anything is begun. It is
+        stored when this returns; FencedError where the task is not this worker's any more.
+        """
+        if self._store is not None:
+            await self._store(partition, offset)
 
 
 class SinkContext:

@@ -15,9 +15,8 @@ import pytest
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import driver_runs, shared_driver
 from penstock.pipeline.jobs.child import MARGIN_S
-from penstock.pipeline.jobs.connector import PipelineTask, launcher_of, sinks_of
+from penstock.pipeline.jobs.connector import PipelineTask, driver_of, launcher_of, sinks_of
 from penstock.pipeline.jobs.keys import SINKS
-from penstock.pipeline.jobs.launching import OwnProcesses
 from penstock.pipeline.jobs.shared_driver import SharedDriver
 from penstock.work.connect.api import SourceContext, WorkerContext
 from penstock.work.connect.config import ConfigError
@@ -197,18 +196,20 @@ async def test_it_ends_when_nobody_has_needed_it_for_a_while(tasks: Tasks, monke
 def test_who_shares() -> None:
     shares, alone = WorkerContext({"pipeline.driver": "shared"}), WorkerContext({})
     config = {**CONFIG, "name": "job", "pipeline": "source: {subscribe: a}\nsink: {topic: one}\n"}
-    assert isinstance(launcher_of(config, shares), SharedDriver)
-    assert launcher_of(config, shares) is launcher_of(config, shares)
-    assert launcher_of(config, shares) is not launcher_of(config, WorkerContext(shares.config))
-    assert isinstance(launcher_of(config, alone), OwnProcesses)
-    assert isinstance(launcher_of({**config, "pipeline.driver": "own"}, shares), OwnProcesses)
-    assert isinstance(launcher_of({**config, "pipeline.driver": "shared"}, alone), SharedDriver)
+    assert driver_of(config, shares) == "shared"
+    assert driver_of(config, alone) == "own"
+    assert driver_of({**config, "pipeline.driver": "own"}, shares) == "own"
+    assert driver_of({**config, "pipeline.driver": "shared"}, alone) == "shared"
+    assert launcher_of("shared", shares) is launcher_of("shared", shares)
+    assert launcher_of("shared", shares) is not launcher_of("shared", WorkerContext(shares.config))
     for key in ("pipeline.code", "pipeline.requirements", "master"):
         own = {**config, key: "a==1"}
-        assert isinstance(launcher_of(own, shares), OwnProcesses)
+        assert driver_of(own, shares) == "own"
         with pytest.raises(ConfigError, match=rf"pipeline.driver=shared \(--driver\) is not for this job: {key}"):
             sinks_of({**own, "pipeline.driver": "shared"})
-    with pytest.raises(ConfigError, match=r"pipeline\.driver=shard: allowed are own, shared; did you mean shared"):
-        launcher_of(config, WorkerContext({"pipeline.driver": "shard"}))
+    with pytest.raises(
+        ConfigError, match=r"pipeline\.driver=shard: allowed are own, shared and sc://host:port\. Did you mean shared"
+    ):
+        driver_of(config, WorkerContext({"pipeline.driver": "shard"}))
     with pytest.raises(ConfigError, match="the shared driver's Spark is on the worker's machine"):
-        launcher_of(config, WorkerContext({"pipeline.driver": "shared", "pipeline.driver.master": "spark://a:7077"}))
+        driver_of(config, WorkerContext({"pipeline.driver": "shared", "pipeline.driver.master": "spark://a:7077"}))

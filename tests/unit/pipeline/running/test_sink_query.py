@@ -1,9 +1,11 @@
 """What queries have left open is ended when their tasks are over, and keeps no run that has to stop."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pyspark.errors import PySparkException
 
 from penstock.pipeline.running import sink_query
 from penstock.pipeline.running.sink_query import SinkQuery, settle
@@ -51,3 +53,36 @@ def test_that_spark_is_gone_ends_no_run_with_an_error(caplog: pytest.LogCaptureF
 
     settle(queries(Query()), gone, within_s=None)
     assert "whether tasks have left transactions open is not known: Spark is gone" in caplog.text
+
+
+class Elsewhere:
+    """A query at a server of Spark Connect."""
+
+    def __init__(self, *, is_active: bool, error: Exception | None = None) -> None:
+        self.isActive, self._error = is_active, error
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def stop(self) -> None:
+        raise PySparkException("the server is gone")
+
+
+def a_query(query: Elsewhere, *, ends: bool, session: object = None) -> SinkQuery:
+    made = SinkQuery(cast("Any", session), "a: one", cast("Any", None), cast("Any", None), ends=ends)
+    made.query = cast("Any", query)
+    return made
+
+
+def test_a_query_that_somebody_else_has_stopped_has_failed_unless_it_ends_by_itself() -> None:
+    assert a_query(Elsewhere(is_active=True), ends=False).failure is None
+    assert a_query(Elsewhere(is_active=False), ends=True).failure is None
+    assert str(a_query(Elsewhere(is_active=False), ends=False).failure) == "the query was stopped by somebody else"
+    own = ValueError("its own")
+    assert a_query(Elsewhere(is_active=False, error=own), ends=False).failure is own
+
+
+def test_what_cannot_be_stopped_elsewhere_hides_no_other_error() -> None:
+    a_query(Elsewhere(is_active=True), ends=False).stop()
+    with pytest.raises(PySparkException):
+        a_query(Elsewhere(is_active=True), ends=False, session=SimpleNamespace(_jvm="Java")).stop()

@@ -174,9 +174,16 @@ class RunningSource(RunningTask):
             if not await self._prepare(producer):
                 return
             host, now_s = self._host, asyncio.get_running_loop().time
-            before = self._attempt.failures, self._attempt.failed_runs
-            worker = self.setting.environment.worker
-            context = SourceContext(host.offset, host.owned_until_s, now_s, *before, self._transactions, worker)
+            context = SourceContext(
+                host.offset,
+                host.owned_until_s,
+                now_s,
+                *(self._attempt.failures, self._attempt.failed_runs),
+                transactions=self._transactions,
+                worker=self.setting.environment.worker,
+                store=self._store,
+                generation=host.generation,
+            )
             await self._call(self._task.start, self.setting.config, context)
             self._attempt.begun()
             try:
@@ -186,6 +193,9 @@ class RunningSource(RunningTask):
                 await host.settle()
 
     _transactions: TransactionContext | None = None
+
+    async def _store(self, partition: Position, offset: Position) -> None:
+        await self._host.store([(partition, offset)])
 
     async def _prepare(self, producer: Producer) -> bool:
         """Know where to go on; whether the task is to run at all."""

@@ -8,6 +8,10 @@ from penstock.work.connect.runtime.source_offsets import Rows
 
 
 class TaskHost(Protocol):
+    @property
+    def generation(self) -> int:
+        """Of the group of workers."""
+
     def owned_until_s(self) -> float: ...
 
     def uses(self, topic: str) -> None:

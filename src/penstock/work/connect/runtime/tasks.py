@@ -92,6 +92,10 @@ class TaskSupervisor(Supervisor[RunningTask]):
 
     # What the task asks
 
+    @property
+    def generation(self) -> int:
+        return self._statuses.generation
+
     def owned_until_s(self) -> float:
         return -math.inf if self.is_fenced else self._owned_until_s()
 

@@ -65,6 +65,8 @@ class Kafka(FakeCluster):
 class Host:
     """`TaskHost`: notes what is stored, and how much was acknowledged by then."""
 
+    generation = 0
+
     def __init__(self, kafka: Kafka) -> None:
         self.stored: list[tuple[int, list[Position]]] = []
         self._kafka = kafka

@@ -1,0 +1,112 @@
+"""A session of an id that is said at a server of Spark Connect: opened, and closed for good with all that runs in it.
+
+A server that has closed a session opens none of that id again, as long as it lives; it stops the session's queries
+before it answers.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.session import SparkSession
+
+from penstock.pipeline.errors import OUT_OF_REACH, PipelineError
+from penstock.pipeline.session import quiet_errors
+from penstock.pipeline.spec.user_code import first_line
+
+PATIENCE_S: Final = 20.0
+"""How long a server may be out of reach."""
+USER: Final = "penstock"
+"""Sessions are those of a user, so each worker says the same one, whoever has started it."""
+CLOSED: Final = "SESSION_CLOSED"
+OF_A_SESSION: Final = "spark.sql."
+
+
+class Patience(DefaultPolicy):
+    """Spark's own waits for ten minutes with each call. Here one time is for all calls: what comes after it fails at
+    once, until a call succeeds again.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        super().__init__(max_backoff=1000, jitter=0)
+        self._patience_s = patience_s
+        self._failed_at_s, self._until_s = -patience_s, 0.0
+
+    def can_retry(self, e: BaseException) -> bool:
+        if not super().can_retry(e):
+            return False
+        now_s = time.monotonic()
+        if now_s - self._failed_at_s > self._patience_s:
+            self._until_s = now_s + self._patience_s
+        self._failed_at_s = now_s
+        return now_s < self._until_s
+
+
+def open_session(server: str, session: str, patience_s: float = PATIENCE_S) -> Any:
+    """`server` is the address, sc://host:port with what Spark takes behind it. PipelineError where it is wrong; nothing
+    is sent yet.
+    """
+    quiet_errors()
+    address = address_of(server, session)
+    os.environ.update(SPARK_REMOTE=address, SPARK_CONNECT_MODE_ENABLED="1")  # functions of columns go by that
+    try:
+        opened = SparkSession(address)
+    except (PySparkException, ValueError) as error:
+        raise PipelineError(f"{server.partition('/;')[0]}: {first_line(str(error))}") from None
+    opened.client.set_retry_policies([Patience(patience_s)])
+    SparkSession._set_default_and_active_session(opened)
+    return opened
+
+
+def address_of(server: str, session: str) -> str:
+    place, _, said = server.partition("/;")
+    parts = [part for part in said.split(";") if part and not part.startswith("session_id=")]
+    if not any(part.startswith("user_id=") for part in parts):
+        parts.append(f"user_id={USER}")
+    return f"{place.rstrip('/')}/;{';'.join([*parts, f'session_id={session}'])}"
+
+
+def apply(session: Any, settings: Mapping[str, str]) -> None:
+    """PipelineError for those that only the server itself can have."""
+    for problem in refused_settings(session, settings):
+        raise PipelineError(problem)
+    for key, value in settings.items():
+        session.conf.set(key, value)
+
+
+def refused_settings(session: Any, settings: Mapping[str, str]) -> list[str]:
+    return [
+        f"{key} is a setting of the server: who keeps that can say it, and a pipeline there those of Spark SQL that a "
+        f"session may change ({OF_A_SESSION}…)."
+        for key in settings
+        if not (key.startswith(OF_A_SESSION) and session.conf.isModifiable(key))
+    ]
+
+
+def close(server: str, session: str, patience_s: float) -> None:
+    """Whether it was ever opened or not: what is on the way there and opens it later is refused. SparkConnectException,
+    PipelineError.
+    """
+    opened = open_session(server, session, patience_s)
+    try:
+        try:
+            opened.client.get_configs("spark.sql.session.timeZone")  # a server refuses only what it has opened
+        except PySparkException as error:
+            if CLOSED not in str(error):
+                raise
+            return
+        opened.client.release_session()
+    finally:
+        opened.client.close()
+
+
+def is_out_of_reach(error: BaseException | None) -> bool:
+    """Whether an error, or what has caused it, tells that the server does not answer."""
+    while error is not None:
+        if OUT_OF_REACH in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

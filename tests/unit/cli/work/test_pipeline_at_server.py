@@ -1,0 +1,103 @@
+"""The process that watches queries at a server of Spark Connect, which is played."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from penstock.cli.work import pipeline_at_server
+from penstock.cli.work.pipeline import place_of_process
+from penstock.cli.work.pipeline_at_server import ServerPlace
+from penstock.cli.work.pipeline_place import Place
+from penstock.pipeline.errors import OUT_OF_REACH, PipelineError
+from penstock.pipeline.jobs.keys import AT_SERVER
+
+SAID = json.dumps({"server": "sc://a:1/;token=secret", "session": "its-session", "patience_s": 30})
+
+
+class Server:
+    def __init__(self, *, is_gone: bool = False) -> None:
+        self.asked: list[str] = []
+        self.client, self._is_gone = self, is_gone
+        self.conf = SimpleNamespace(isModifiable=lambda _: not self._fail(), set=lambda *pair: None)
+
+    def open_session(self, server: str, session: str) -> Any:
+        self.asked += [server, session]
+        return self
+
+    def release_session(self) -> None:
+        self._fail()
+        self.asked.append("closed")
+
+    def stop(self) -> None:
+        self.asked.append("left")
+
+    def _fail(self) -> bool:
+        if self._is_gone:
+            raise PySparkException(OUT_OF_REACH)
+        return False
+
+
+def run(place: Place, **settings: str) -> None:
+    with place.session("job", "local[*]", settings, Path("unused")):
+        pass
+
+
+def test_where_a_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(AT_SERVER, raising=False)
+    assert type(place_of_process()) is Place
+    monkeypatch.setenv(AT_SERVER, SAID)
+    assert isinstance(place_of_process(), ServerPlace)
+    assert AT_SERVER not in os.environ, "what it starts learns no token"
+
+
+def test_it_closes_its_session_and_tells_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server()
+    monkeypatch.setattr(pipeline_at_server, "open_session", server.open_session)
+    run(ServerPlace(SAID), **{"spark.sql.ansi.enabled": "true"})
+    assert server.asked == ["sc://a:1/;token=secret", "its-session", "closed", "left"]
+    assert json.loads(capsys.readouterr().out) == {"event": "closed", "session": "its-session"}
+
+
+def test_a_server_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(pipeline_at_server, "open_session", Server(is_gone=True).open_session)
+    with pytest.raises(PipelineError, match=r"^sc://a:1: the server of Spark Connect does not answer"):
+        run(ServerPlace(SAID), **{"spark.sql.ansi.enabled": "true"})
+    told = capsys.readouterr().out
+    assert '{"event": "out of reach"}' in told
+    assert "closed" not in told.replace("is not closed", "")
+
+
+def test_what_does_not_end_in_time_is_ended_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, timers, ended = Server(), list[tuple[float, Any]](), list[int]()
+
+    def timer(after_s: float, what: Any) -> Any:
+        timers.append((after_s, what))
+        return SimpleNamespace(start=lambda: None)
+
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(pipeline_at_server, "open_session", server.open_session)
+    monkeypatch.setattr("threading.Timer", timer)
+    monkeypatch.setattr("os._exit", ended.append)
+    place = ServerPlace(SAID)
+    try:
+        with place.session("job", "local[*]", {}, None):
+            stop = place.stop()
+            for _ in range(2):
+                signal.raise_signal(signal.SIGTERM)
+            assert stop.is_set()
+            ((after_s, end),) = timers
+            assert after_s == 24
+            end()
+            assert "closed" in server.asked
+            assert ended == [1]
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
