@@ -123,8 +123,9 @@ class Fence:
         session, as another one's of the same id is another session.
         """
         its = server_address(session.server)
-        is_here = self._server is not None and self._server.place == its.place
-        return str(self._server.saying(USER, its.user) if self._server is not None and is_here else its)
+        if self._server is None or self._server.place != its.place:
+            return str(its)
+        return str(self._server.saying(USER, its.user))
 
     async def _forget(self, closed: Collection[str]) -> None:
         self._sessions.forget(closed)
