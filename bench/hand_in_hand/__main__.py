@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException
+from tests.java.scenarios import PROGRAMS
 
 from bench.hand_in_hand.changelogs import rebuild_from_changelogs
 from bench.hand_in_hand.changing_hands import RELEASES, change_hands, mix
@@ -21,6 +22,7 @@ from bench.hand_in_hand.mirror import mirror_a_cluster
 from bench.hand_in_hand.node import HandError
 from bench.measure import asked
 from bench.process import CommandError
+from bench.versus.kafka import MissingToolError
 from bench.versus.systems import KAFKA, PENSTOCK
 
 FOUNDERS = (KAFKA, PENSTOCK)
@@ -40,6 +42,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "mirror": mirror_a_cluster,
     "consensus": work_on_consensus_topic,
     "hand-over": hand_over_under_java_clients,
+    **PROGRAMS,
 }
 
 
@@ -52,6 +55,8 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp(prefix=f"penstock-{name}-"))
         try:
             SCENARIOS[name](folder, say=lambda line: print(f"  {line}", flush=True))
+        except MissingToolError as error:
+            print(f"  skipped: {error}", flush=True)
         except (HandError, CommandError, KafkaException) as error:
             failed += 1
             print(f"  FAILED, in {folder}: {error}", flush=True)
