@@ -26,13 +26,10 @@ from bench.versus.kafka import MissingToolError
 from bench.versus.systems import KAFKA, PENSTOCK
 
 FOUNDERS = (KAFKA, PENSTOCK)
+FIRST_AND_LAST = (RELEASES[0], RELEASES[-1])
 SCENARIOS: dict[str, Callable[..., None]] = {
     **{f"directory-{by}-{at}": partial(change_hands, founder=by, release=at) for at in RELEASES for by in FOUNDERS},
-    **{
-        f"quorum-{by}-{at}": partial(mix, founder=by, release=at)
-        for at in (RELEASES[0], RELEASES[-1])
-        for by in FOUNDERS
-    },
+    **{f"quorum-{by}-{at}": partial(mix, founder=by, release=at) for at in FIRST_AND_LAST for by in FOUNDERS},
     "compaction": compare_compaction,
     "changelogs": rebuild_from_changelogs,
     "tools": try_kafkas_tools,
