@@ -54,7 +54,8 @@ def open_session(server: str, session: str, patience_s: float = PATIENCE_S) -> A
         place, address = server_address(server).place, address_of(server, session)
     except ValueError as error:
         raise PipelineError(str(error)) from None
-    os.environ.update(SPARK_REMOTE=address, SPARK_CONNECT_MODE_ENABLED="1")  # functions of columns go by that
+    # Functions of columns go by that, and a pipeline's own code finds the session; what it starts learns no token.
+    os.environ.update(SPARK_REMOTE=place, SPARK_CONNECT_MODE_ENABLED="1")
     try:
         opened = SparkSession(address)
     except (PySparkException, ValueError) as error:  # its text may have what is behind the place

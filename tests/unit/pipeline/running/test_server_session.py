@@ -1,5 +1,6 @@
 """Sessions of a said id at a server of Spark Connect; the server is played."""
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -113,6 +114,7 @@ def test_a_wrong_address_is_told_without_what_is_behind_it(monkeypatch: pytest.M
         with pytest.raises(PipelineError, match=said) as caught:
             open_session(address, ID)
         assert "token" not in str(caught.value)
+    assert os.environ["SPARK_REMOTE"] == "sc://a:1", "what a pipeline's own code starts learns no token"
 
 
 def refused(address: str) -> None:
