@@ -416,7 +416,9 @@ async def test_a_move_that_fails_by_our_own_fault_ends_no_other(
 ) -> None:
     create_future = LogDirectories.create_future
 
-    def fail_first(directories: LogDirectories, log: PartitionLog, path: str, begin: int, topic_id: UUID) -> PartitionLog:
+    def fail_first(
+        directories: LogDirectories, log: PartitionLog, path: str, begin: int, topic_id: UUID
+    ) -> PartitionLog:
         monkeypatch.setattr(LogDirectories, "create_future", create_future)
         raise ZeroDivisionError
 
