@@ -3,7 +3,7 @@
 Putting a deadline off, as each heartbeat does, is one assignment: the heap keeps the earlier time and looks again then.
 Timers that are off would be kept until then, with all that they are about, and who joins a group and goes has one of
 five minutes. So with each timer that is queued some old entries are looked at, as by a collector with two spaces, and
-those of timers that are off go. There are half as many entries more than timers that are on, or a hundred, at most.
+those of timers that are off go. While as many timers are on, they are two thirds more, or a hundred, at most.
 """
 
 import heapq

@@ -80,7 +80,7 @@ def test_that_very_many_are_put_off_is_found_out_some_at_a_time() -> None:
     assert timers.next_ms() == 20
 
 
-@pytest.mark.parametrize("on", [0, 1_000])
+@pytest.mark.parametrize("on", [0, 3_000])
 def test_timers_that_are_off_are_not_kept_until_their_time(on: int) -> None:
     """Each member that joins and goes has one: a thousand a second for five minutes were 360 MB."""
     timers, most = Timers(), 0
@@ -91,7 +91,7 @@ def test_timers_that_are_off_are_not_kept_until_their_time(on: int) -> None:
         timers.set(timer, 300_000 + number % 7)
         timer.deadline_ms = None
         most = max(most, len(timers._heap) + len(timers._old))
-    assert most <= on * 3 / 2 + FEW + 1
+    assert most <= on * 5 / 3 + FEW + 1
 
 
 @pytest.mark.parametrize("few", [0, 5, FEW])

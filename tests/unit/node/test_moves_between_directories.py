@@ -316,7 +316,7 @@ def test_a_disk_that_cannot_be_read_is_an_error_of_one_move(tmp_path: Path) -> N
     directories = opened(tmp_path, disk)
     log = directories.create("t", 0, TOPIC_ID, CONFIG)
     append(log, batch(1))
-    future = directories.create_future(log, str(tmp_path / "p2"), 0)
+    future = directories.create_future(log, str(tmp_path / "p2"), 0, TOPIC_ID)
     found = moves._next_slice(log, future)
     assert found is not None
     disk.fail("read", "p1/")
@@ -330,7 +330,7 @@ def with_a_copy(tmp_path: Path, disk: FailingDisk | None = None) -> LogDirectori
     log = directories.create("t", 0, TOPIC_ID, CONFIG)
     for _ in range(9):
         append(log, batch(1))
-    future = directories.create_future(log, str(tmp_path / "p2"), 0)
+    future = directories.create_future(log, str(tmp_path / "p2"), 0, TOPIC_ID)
     while (found := moves._next_slice(log, future)) is not None:
         moves._grow(future, log.bytes_of(found), log.log_end_offset)
     future.close()
@@ -416,7 +416,9 @@ async def test_a_move_that_fails_by_our_own_fault_ends_no_other(
 ) -> None:
     create_future = LogDirectories.create_future
 
-    def fail_first(directories: LogDirectories, log: PartitionLog, path: str, begin: int) -> PartitionLog:
+    def fail_first(
+        directories: LogDirectories, log: PartitionLog, path: str, begin: int, topic_id: UUID
+    ) -> PartitionLog:
         monkeypatch.setattr(LogDirectories, "create_future", create_future)
         raise ZeroDivisionError
 

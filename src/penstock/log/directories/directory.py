@@ -288,17 +288,15 @@ class LogDirectories:
 
     # moving logs from one directory to another
 
-    def create_future(self, log: PartitionLog, path: str, begin: int) -> PartitionLog:
-        """An empty log in the log directory `path` that is to become a copy of `log`, which begins with this offset. A
-        thread may do it. Raises KafkaError.
+    def create_future(self, log: PartitionLog, path: str, begin: int, topic_id: UUID) -> PartitionLog:
+        """An empty log in the log directory `path` that is to become a copy of `log`, which begins with this offset.
+        A thread of that directory may do it: of the original nothing is read. Raises KafkaError.
         """
         key, directory = (log.topic, log.partition), self.roots[path]
         name = renamed_partition_directory(FUTURE_DIRECTORY_SUFFIX, *key, random_uuid(self._random))
         if parse_future_directory(name) != key:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic}: too long a name for a copy of its logs")
-        topic_id = self.topic_id_of(log)
-        if topic_id is not None:
-            self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
+        self._write_topic_id(directory.health, f"{path}/{name}", topic_id)
         config = log.config.replace(flush_messages=INT64_MAX)  # it is flushed before any broker relies on it
         future = future_log(self.open_files, self._removals, directory, f"{path}/{name}", key, config, is_clean=True)
         future.truncate_fully_and_start_at(begin, durable=True)  # there may be nothing to flush

@@ -271,7 +271,7 @@ class DirectoryMoves:
         lane = log.parent, path
         future = self._directories.futures.get(key)
         if future is None:
-            create = partial(self._directories.create_future, log, path, log.log_start_offset)
+            create = partial(self._directories.create_future, log, path, log.log_start_offset, partition.topic_id)
             future = await self._in_thread(path, create)
             if not self._is_wanted(key, move):
                 self._unwanted[key] = lane

@@ -29,7 +29,7 @@ from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import OnAnswer, Waiting, request_log
-from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, READ_BYTES, SHORT_BYTES, Peer
+from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, LATE_BYTES, READ_BYTES, SHORT_BYTES, Peer
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer, Slot, hasten
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
@@ -108,8 +108,8 @@ class Connection(asyncio.BufferedProtocol):
         """Where the next bytes go: a frame that is not whole yet, else the shared buffer, little if it may be kept."""
         if self._frame is not None and self._filled < self._frame_size:
             return self._frame[self._filled : self._room]
-        is_short = self._memory.wishes or self._connections.is_late
-        return self._buffers.shared[:SHORT_BYTES] if is_short else self._buffers.shared
+        few = LATE_BYTES if self._connections.is_late else SHORT_BYTES if self._memory.wishes else 0
+        return self._buffers.shared[:few] if few else self._buffers.shared
 
     def buffer_updated(self, nbytes: int) -> None:
         self.began_ns = self._connections.dispatcher.clock_ns()

@@ -28,6 +28,8 @@ FREE_BYTES = 64 * 1024
 """What a connection may have without asking for room."""
 SHORT_BYTES = 16 * 1024
 """So much is read first where others wait for room: it may have to be kept until there is some for the rest."""
+LATE_BYTES = 4 * 1024
+"""So much of each of very many that have sent something at once, where it has to be kept: most requests are shorter."""
 FULL_BUFFERS = (SHORT_BYTES, SHARED_BYTES)
 """Whoever has sent so much at once may have sent more."""
 STILL_S = 1.0

@@ -436,7 +436,7 @@ def test_a_log_that_comes_back_to_a_directory_finds_no_checkpoints_there(tmp_pat
     directories.checkpoints.write(directories.logs)
     home = log.parent
     for path in sorted(paths, key=home.__eq__):
-        future = directories.create_future(log, path, log.log_start_offset)
+        future = directories.create_future(log, path, log.log_start_offset, TOPIC_ID)
         append(future, batch(5))
         future.close(durable=True)
         directories.swapped(log, directories.swap(log), NOW)

@@ -47,7 +47,7 @@ class World:
         return self
 
     def future(self) -> PartitionLog:
-        return self.directories.create_future(self.log, f"{self.disk.root}b", self.log.log_start_offset)
+        return self.directories.create_future(self.log, f"{self.disk.root}b", self.log.log_start_offset, TOPIC_ID)
 
     def did(self, work: Callable[[], object]) -> list[str]:
         """The writes of segments and their indexes are left out."""

@@ -20,6 +20,7 @@ from tests.unit.node.on_disk import Node, node_on, topic_records
 
 from penstock.log.disk import Disk
 from penstock.log.log_content import LogContent
+from penstock.log.names import PARTITION_METADATA
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -56,7 +57,7 @@ def empty_from_one_on(node: Node) -> PartitionLog:
 def test_a_copy_of_an_empty_log(tmp_path: Path, synced: dict[str, list[str]]) -> None:
     with node_on(tmp_path, *topic_records()) as node:
         log = empty_from_one_on(node)
-        future = node.directories.create_future(log, str(tmp_path), 1)
+        future = node.directories.create_future(log, str(tmp_path), 1, node.partition().topic_id)
         assert _next_slice(log, future) is None
         future.close()
         assert SEGMENT in synced[future.directory]
@@ -66,8 +67,8 @@ def test_a_copy_of_an_empty_log(tmp_path: Path, synced: dict[str, list[str]]) ->
 def test_a_copy_whose_log_became_empty(tmp_path: Path, synced: dict[str, list[str]]) -> None:
     with node_on(tmp_path, *topic_records()) as node:
         node.produce(b"old")
-        future = node.directories.create_future(node.partition().log, str(tmp_path), 0)
         log = node.partition().log
+        future = node.directories.create_future(log, str(tmp_path), 0, node.partition().topic_id)
         log.load().roll(log.log_end_offset, node.now_ms)
         log.advance_log_start(1)
         cut = _cut(log, future)
@@ -181,6 +182,20 @@ async def test_a_log_is_read_by_a_thread_of_its_own_disk(tmp_path: Path) -> None
         moves.all._tasks.cancel()
 
 
+async def test_whose_a_log_is_need_not_be_read_for_its_copy(tmp_path: Path) -> None:
+    """Where the file was damaged the copy had no directory, and that took the whole disk for one that fails."""
+    with three_directories(tmp_path) as (node, (_, b, _c)):
+        partition = node.partition()
+        node.produce(b"one")
+        os.remove(f"{partition.log.directory}/{PARTITION_METADATA}")
+        moves = Moves(node)
+        moves.all.move(partition, b)
+        assert await moves.next() == (0, b)
+        assert partition.log.topic_id == partition.topic_id
+        assert node.directories.roots[b].health.failure is None
+        await moves.all.stop()
+
+
 async def test_a_step_looks_at_no_replica_that_it_does_not_touch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +235,7 @@ async def test_a_copy_is_read_in_by_a_thread_of_its_disk(tmp_path: Path, monkeyp
     with three_directories(tmp_path) as (node, (_, b, _c)):
         node.produce(b"one")
         log = node.partition().log
-        future = node.directories.create_future(log, b, 0)
+        future = node.directories.create_future(log, b, 0, node.partition().topic_id)
         future.close()
         monkeypatch.setattr(PartitionLog, "load", noted)
         moves = Moves(node)
@@ -241,7 +256,7 @@ async def test_a_log_that_ends_behind_its_last_batch_does_so_elsewhere(tmp_path:
         assert (log.log_end_offset, log.is_lent) == (7, False)
         assert node.produce(b"two") == (0, 7)
         log.end_at(9)
-        future = node.directories.create_future(log, c, 0)
+        future = node.directories.create_future(log, c, 0, node.partition().topic_id)
         gone = moves.all._swap(log, log.lend(), future)
         log.take_back(is_whole=True)
         node.directories.swapped(log, gone, node.now_ms)
@@ -267,7 +282,7 @@ async def test_a_log_whose_last_terms_have_no_batch_has_the_same_terms_elsewhere
         log.leader_epochs.assign(9, 7)
         log.end_at(8)
         terms = log.leader_epochs.entries
-        future = node.directories.create_future(log, c, 0)
+        future = node.directories.create_future(log, c, 0, node.partition().topic_id)
         gone = moves.all._swap(log, log.lend(), future)
         log.take_back(is_whole=True)
         node.directories.swapped(log, gone, node.now_ms)
@@ -283,7 +298,7 @@ async def test_a_step_that_fails_by_our_own_fault_ends_no_lane(tmp_path: Path, m
             raise ValueError("a defect")
 
         monkeypatch.setattr(node.directories, "drop_future", fails)
-        future = node.directories.create_future(log, b, 0)
+        future = node.directories.create_future(log, b, 0, node.partition().topic_id)
         moves.all._unwanted["other", 0] = a, b
         node.directories.futures["other", 0] = future
         moves.all._note(("other", 0))

@@ -10,7 +10,7 @@ from tests.unit.node.served_node import serving
 
 from penstock.node.serving.connection import TURN_NS, Connection
 from penstock.node.serving.connections import ROUND_NS, UNWATCHED_NS
-from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
+from penstock.node.serving.frames import LATE_BYTES, READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
 from penstock.node.serving.handler import Handler, RequestContext
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -95,7 +95,7 @@ async def test_first_turns_of_very_many_are_not_all_in_one_turn_of_the_loop() ->
 
 async def test_who_comes_too_late_for_a_first_turn_has_little_received() -> None:
     """It has to be kept, for each of very many."""
-    async with serving() as node:
+    async with serving(settings={"queued.max.request.bytes": "10"}) as node:
         assert await (await node.connect()).lives()
         (connection,) = node.connections.active
         assert isinstance(connection, Connection)
@@ -103,9 +103,10 @@ async def test_who_comes_too_late_for_a_first_turn_has_little_received() -> None
         assert not node.connections.look(now_ns), "the first ones of a turn of the loop"
         assert len(connection.get_buffer(-1)) == SHARED_BYTES
         assert node.connections.look(now_ns + ROUND_NS)
-        assert len(connection.get_buffer(-1)) == SHORT_BYTES
+        _make_short(node.connections.memory)
+        assert len(connection.get_buffer(-1)) == LATE_BYTES, "also where others wait for memory"
         await asyncio.sleep(0)
-        assert len(connection.get_buffer(-1)) == SHARED_BYTES
+        assert len(connection.get_buffer(-1)) == SHORT_BYTES
 
 
 SMALL_FRAME = encode_request(HeartbeatRequest(), 4, 1, "t" * 233)
