@@ -272,8 +272,9 @@ class LogContent:
     def _end_at(self, end_offset: int) -> None:
         """The log was cut."""
         self._room = Room()
+        self.rewritten_below = max(self.rewritten_below, self.end_offset)
+        self.end_offset = end_offset  # first: a flush that begins behind the cut must not bring the old end with it
         self._distrust_from(end_offset)
-        self.end_offset = end_offset
 
     def _distrust_from(self, offset: int) -> None:
         """A power cut may undo a cut, and the checkpoint may still hold the old recovery point."""

@@ -9,6 +9,9 @@ import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
 
 from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.log_content import LogContent
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.protocol.errors import KafkaError
@@ -113,3 +116,54 @@ def test_what_comes_while_a_flush_is_under_way_is_not_kept_by_it(
     assert (log.kept_offset, log.log_end_offset) == (1, 2)
     log.flush()
     assert log.kept_offset == 2
+
+
+def test_a_flush_that_begins_within_a_cut_does_not_take_what_was_cut_off_for_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path, LogConfig(flush_messages=1))
+    append(log, batch(1))
+    log.end_at(4)
+    append(log, batch(2))
+    distrust_from = LogContent._distrust_from
+
+    def flush_then(content: LogContent, offset: int) -> None:
+        distrust_from(content, offset)
+        content.flush()
+
+    monkeypatch.setattr(LogContent, "_distrust_from", flush_then)
+    log.truncate_to(3)  # in a hole: no batch is cut
+    append(log, batch(1), epoch=1)
+    assert (log.kept_offset, log.log_end_offset) == (3, 4)
+
+
+def test_epochs_that_are_saved_while_others_are_synced_are_synced_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk()
+    epochs = LeaderEpochs(disk, f"{tmp_path}/epochs")
+    epochs.assign(1, 0)
+    synced, saved = threading.Event(), threading.Event()
+    sync_directory, save = Disk.sync_directory, LeaderEpochs._save
+
+    def sync_then_wait(disk: Disk, path: str) -> None:
+        sync_directory(disk, path)
+        synced.set()
+        assert saved.wait(10)
+
+    def save_then_wait(epochs: LeaderEpochs, entries: list[tuple[int, int]]) -> None:
+        save(epochs, entries)
+        saved.set()
+        thread.join(10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "sync_directory", sync_then_wait)
+        patch.setattr(LeaderEpochs, "_save", save_then_wait)
+        thread = threading.Thread(target=epochs.sync)
+        thread.start()
+        assert synced.wait(10)
+        epochs.assign(2, 5)
+    found: list[str] = []
+    monkeypatch.setattr(Disk, "sync_directory", lambda _, path: found.append(path))
+    epochs.sync()
+    assert found == [str(tmp_path)]
