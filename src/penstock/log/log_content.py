@@ -81,7 +81,7 @@ class LogContent:
         self._cutting = threading.Lock()
         """For a moment: a thread that flushes must not find that nothing was cut, and then say so behind a cut."""
         self._flushing = threading.Lock()
-        """One flush after the other: to a second one names would be synced that the first has only begun to sync."""
+        """One flush after the other: two would save the same entries of an index."""
         self._room = Room()
 
     # transactions

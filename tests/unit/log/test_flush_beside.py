@@ -13,7 +13,6 @@ from penstock.log.disk import Disk
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.log_content import LogContent
 from penstock.log.segment import Segment
-from penstock.log.segments import Segments
 from penstock.protocol.errors import KafkaError
 
 
@@ -88,22 +87,54 @@ def test_what_is_cut_off_beside_a_flush_is_not_taken_for_synced(
     assert log.recovery_point <= 1
 
 
-def test_no_flush_begins_before_the_names_of_another_one_are_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else records of a segment would be kept that a power cut takes with its name."""
+def test_no_flush_begins_before_another_one_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log(tmp_path)
     append(log, batch(1))
     content, found = log.load(), []
-    sync_names = Segments.sync_names
-
-    def sync(segments: Segments) -> None:
-        found.append(content._flushing.acquire(blocking=False))
-        sync_names(segments)
-
-    monkeypatch.setattr(Segments, "sync_names", sync)
+    after_the_sync(monkeypatch, lambda: found.append(content._flushing.acquire(blocking=False)))
     log.flush()
     assert found == [False]
+
+
+def test_no_flush_passes_over_names_that_another_thread_has_only_begun_to_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As compaction does. Else records of a segment would be kept that a power cut takes with its name."""
+    log = open_log(tmp_path)
+    append(log, batch(1))
+    log.flush()
+    log.load().roll(1, NOW)
+    append(log, batch(1))
+    sync_directory = Disk.sync_directory
+    begun, synced = [log.flush], []
+
+    def sync_beside(disk: Disk, path: str) -> None:
+        if begun:
+            begun.pop()()
+            assert log.directory in synced
+        sync_directory(disk, path)
+        synced.append(path)
+
+    monkeypatch.setattr(Disk, "sync_directory", sync_beside)
+    log.segments.sync_names()
+    assert not begun
+    assert not log.segments.has_new_names
+
+
+def test_a_segment_that_is_removed_while_names_are_synced_is_synced_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    segments = log.load().segments
+    remove = Disk.remove
+
+    def sync_then(disk: Disk, path: str) -> None:
+        segments.sync_names()
+        remove(disk, path)
+
+    monkeypatch.setattr(Disk, "remove", sync_then)
+    segments.replace_active(5, NOW)
+    assert segments.has_new_names
 
 
 def test_what_comes_while_a_flush_is_under_way_is_not_kept_by_it(
