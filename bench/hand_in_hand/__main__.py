@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException
+from tests.java.scenarios import PROGRAMS
 
 from bench.hand_in_hand.changelogs import rebuild_from_changelogs
 from bench.hand_in_hand.changing_hands import RELEASES, change_hands, mix
@@ -21,16 +22,14 @@ from bench.hand_in_hand.mirror import mirror_a_cluster
 from bench.hand_in_hand.node import HandError
 from bench.measure import asked
 from bench.process import CommandError
+from bench.versus.kafka import MissingToolError
 from bench.versus.systems import KAFKA, PENSTOCK
 
 FOUNDERS = (KAFKA, PENSTOCK)
+FIRST_AND_LAST = (RELEASES[0], RELEASES[-1])
 SCENARIOS: dict[str, Callable[..., None]] = {
     **{f"directory-{by}-{at}": partial(change_hands, founder=by, release=at) for at in RELEASES for by in FOUNDERS},
-    **{
-        f"quorum-{by}-{at}": partial(mix, founder=by, release=at)
-        for at in (RELEASES[0], RELEASES[-1])
-        for by in FOUNDERS
-    },
+    **{f"quorum-{by}-{at}": partial(mix, founder=by, release=at) for at in FIRST_AND_LAST for by in FOUNDERS},
     "compaction": compare_compaction,
     "changelogs": rebuild_from_changelogs,
     "tools": try_kafkas_tools,
@@ -40,6 +39,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "mirror": mirror_a_cluster,
     "consensus": work_on_consensus_topic,
     "hand-over": hand_over_under_java_clients,
+    **PROGRAMS,
 }
 
 
@@ -52,6 +52,8 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp(prefix=f"penstock-{name}-"))
         try:
             SCENARIOS[name](folder, say=lambda line: print(f"  {line}", flush=True))
+        except MissingToolError as error:
+            print(f"  skipped: {error}", flush=True)
         except (HandError, CommandError, KafkaException) as error:
             failed += 1
             print(f"  FAILED, in {folder}: {error}", flush=True)

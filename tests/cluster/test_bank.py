@@ -10,27 +10,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 
 import pytest
+from tests.cluster.ledger import ACCOUNTS, PARTITIONS, TOPIC, Ledger
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
-from penstock.client.consumer import Consumer
 from penstock.client.errors import ClientError
 from penstock.client.producer import Producer
-from penstock.client.settings import ConsumerSettings, ProducerSettings
-from penstock.client.values import TopicPartition
+from penstock.client.settings import ProducerSettings
 from penstock.protocol.errors import KafkaError
 from penstock.testing import Cluster
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3_600)]
 
-ACCOUNTS, PARTITIONS, TELLERS, DEPOSIT = 24, 12, 3, 1_000
-TOPIC = "accounts"
+TELLERS = 3
 CYCLES = int(os.environ.get("BANK_CYCLES", "30"))
 TRANSFERS = 40
 """That all tellers together have begun before the next node is killed, and again before it is started."""
@@ -63,9 +60,7 @@ class Bank:
         self.aborted: set[int] = set()
         self.may_work = asyncio.Event()
         self.working = 0
-        self.balances = Counter(dict.fromkeys(range(ACCOUNTS), DEPOSIT))
-        self.halves: dict[int, list[int]] = {}
-        self._read_to = {TopicPartition(TOPIC, index): 0 for index in range(PARTITIONS)}
+        self._ledger = Ledger(bootstrap)
 
     async def open(self) -> None:
         async with Admin(self.bootstrap) as admin:
@@ -114,29 +109,7 @@ class Bank:
         async with asyncio.timeout(PATIENCE_S):
             while self.working:
                 await asyncio.sleep(0.02)
-            await self._read()
-        halves = self.halves
-        assert sum(self.balances.values()) == ACCOUNTS * DEPOSIT
-        torn = {transfer: changes for transfer, changes in halves.items() if len(changes) != 2 or sum(changes) != 0}
-        assert torn == {}
-        assert self.committed - halves.keys() == set(), "a transfer that was committed is missing"
-        assert self.aborted & halves.keys() == set(), "a transfer that was aborted is read"
-
-    async def _read(self) -> None:
-        """Up to the ends that the partitions have now: to get there, all transactions have to be over."""
-        everything = ConsumerSettings(auto_offset_reset="earliest", enable_auto_commit=False)
-        committed = everything.replace(isolation_level="read_committed")
-        async with Consumer(self.bootstrap, everything) as all_of_it, Consumer(self.bootstrap, committed) as consumer:
-            ends = await all_of_it.end_offsets(list(self._read_to))
-            await consumer.assign(list(self._read_to))
-            for partition, offset in self._read_to.items():
-                consumer.seek(partition, offset)
-            while any([await consumer.position(partition) < end for partition, end in ends.items()]):
-                for record in await consumer.poll(200):
-                    transfer, account, change = json.loads(record.value or b"null")
-                    self.balances[account] += change
-                    self.halves.setdefault(transfer, []).append(change)
-            self._read_to = {partition: await consumer.position(partition) for partition in ends}
+            assert await self._ledger.problem(self.committed, self.aborted) == ""
 
 
 async def test_the_sum_never_changes(cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -36,11 +37,12 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.wrong: list[str] = []
-        self.generation = 0
+        self.generation, self.turn = 0, 0
+        """The group counts its generations anew where it was forgotten, turns of the task are counted for all time."""
         self._stored: dict[str, Position] = {}
         self._open, self._closed = set[str](), set[str]()
         self._active: str | None = None
-        self._generations: dict[str, int] = {}
+        self._turns: dict[str, int] = {}
         self._newest = 0
         self._on_the_way: list[str] = []
         self._holder: tuple[Fence, JobReport] | None = None
@@ -63,10 +65,10 @@ class World:
     def _begin_query(self, session: str) -> None:
         if self.ask_in(session):
             self._active = session
-            generation = self._generations[session]
-            if generation < self._newest:
-                self.wrong.append(f"generation {generation} takes over from {self._newest}")
-            self._newest = max(self._newest, generation)
+            turn = self._turns[session]
+            if turn < self._newest:
+                self.wrong.append(f"turn {turn} takes over from {self._newest}")
+            self._newest = max(self._newest, turn)
 
     def restart_server(self) -> None:
         """Its connections are gone with it."""
@@ -89,21 +91,30 @@ class World:
             self._stored[json.dumps(partition)] = offset
             self.die_perhaps()
 
-        until_s = -math.inf if is_over else math.inf
+        answers = count(10**9)
         return SourceContext(
-            lambda partition: read.get(json.dumps(partition)), lambda: until_s, store=store, generation=generation
+            lambda partition: read.get(json.dumps(partition)),
+            lambda: -math.inf if is_over else next(answers),
+            store=store,
+            generation=generation,
         )
 
     async def begin(self) -> None:
         """Of a next generation, or of the same one again; who has had the task before is dead."""
-        self.generation += self.chance.random() < 0.7 or self.generation == 0
-        stale = self.context(self.generation - 1, is_over=True) if self.generation > 1 else None
+        before = self.generation
+        if self.chance.random() < 0.1:
+            self.generation = 0  # nobody was in the group, and it is forgotten
+        is_next = self.chance.random() < 0.7 or self.generation == 0
+        self.generation, self.turn = self.generation + is_next, self.turn + is_next
+        stale = self.context(before, is_over=True) if is_next and before else None
         fence, report = Fence(CONFIG, self.context(self.generation), SERVER), JobReport(("one", "two"))
         try:
             await fence.begin(report)
             self.die_perhaps()
             assert fence.session is not None
             self.send(fence.session.session)
+        except PipelineError as error:
+            self.wrong.append(f"who has the task cannot begin: {error}")
         except (KilledError, ConnectionFailedError):
             self._holder = None
         else:
@@ -113,7 +124,7 @@ class World:
                 await Fence(CONFIG, stale, SERVER).begin(JobReport(("one", "two")))
 
     def send(self, session: str) -> None:
-        self._generations[session] = self.generation
+        self._turns[session] = self.turn
         if self.chance.random() < 0.6:
             self._begin_query(session)
         else:
@@ -190,11 +201,16 @@ def test_no_query_takes_over_from_a_later_one_and_none_outlives_its_task(monkeyp
 async def nothing(*_: Any) -> None: ...
 
 
+async def refuses(*_: Any) -> None:
+    raise PipelineError("there is a later generation")
+
+
 @pytest.mark.parametrize(
     ("of", "name", "bug", "wrong"),
     [
         (Fence, "_close", nothing, "takes over from"),
         (Fence, "_store", nothing, "takes over from"),
+        (Fence, "_until_asked", refuses, "who has the task cannot begin"),
         (Fence, "end", nothing, "goes on though its task has stopped"),
         (World, "ask_in", lambda self, session: self._open.add(session) or True, "takes over from"),
     ],

@@ -1,7 +1,9 @@
 """What the campaigns of kills share: queries that write exactly once, and what readers may find then.
 
 Several queries of one session wait at the steps that they were given, and one kill meets them all. So a JVM that is
-started anew, which is what takes long, serves all of them. KILLS says how many are killed of each kind at each step.
+started anew, which is what takes long, serves all of them. KILLS says how many are killed of each kind at each step,
+AT_EACH how many queries wait at each, and PATIENCE_S for how long one life may last: where the machine has much else to
+do, few queries and more patience tell what is wrong from what is late.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ from penstock.pipeline.once.deciding import End, Fence, ListOpen, Look, Write
 from penstock.testing import Cluster
 
 STEPS: Final = tuple(step.__name__ for step in (Fence, Look, ListOpen, Write, End))
-AT_EACH: Final = 4
+AT_EACH: Final = int(os.environ.get("AT_EACH", "4"))
 """So many queries wait at each step."""
 QUERIES: Final = AT_EACH * len(STEPS)
 KILLS: Final = int(os.environ.get("KILLS", str(AT_EACH)))
 ROUNDS: Final = -(-KILLS // AT_EACH)
 PARTITIONS, KEYS, ROWS_OF_BATCH = 2, 6, 4
 UUID_LENGTH: Final = 36
-PATIENCE_S: Final = 600.0
+PATIENCE_S: Final = float(os.environ.get("PATIENCE_S", "600"))
 SETTINGS: Final = {"spark.sql.codegen.wholeStage": "false", "spark.python.authenticate.socketTimeout": "300s"}
 """Of a session that starts quickly, on a machine that may have much to do."""
 written: Final = Counter[str]()

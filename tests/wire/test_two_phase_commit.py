@@ -23,10 +23,13 @@ from penstock.client.settings import ProducerSettings
 from penstock.protocol.errors import KafkaError
 from penstock.testing import Cluster
 
+LONGEST_MS = 2**31 - 1
+
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[str]:
-    with Cluster(config={"transaction.two.phase.commit.enable": "true"}) as cluster:
+    config = {"transaction.two.phase.commit.enable": "true", "transaction.max.timeout.ms": str(LONGEST_MS)}
+    with Cluster(config=config) as cluster:
         command = ["features", "upgrade", "--feature", "transaction.version=2"]
         result = CliRunner().invoke(main, [*command, "--bootstrap-server", cluster.bootstrap_servers])
         assert result.exit_code == 0, result.output
@@ -113,6 +116,20 @@ async def test_a_command_decides_about_nothing_that_has_come_meanwhile(
             await admin.transactions.complete(topic, commits=True)
         await admin.transactions.terminate(topic)
     assert await committed(node, topic) == []
+
+
+async def test_a_time_out_is_no_two_phase_commit_however_long_it_is(node: str, topic: str) -> None:
+    settings = ProducerSettings(transactional_id=topic, transaction_timeout_ms=LONGEST_MS)
+    async with Admin(node) as admin, Producer(node, settings) as producer:
+        await admin.topics.create(NewTopic(name=topic, partitions=1))
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"open")
+        assert (await admin.transactions.describe(topic)).timeout_ms == LONGEST_MS - 1
+        assert [it for it in await admin.transactions.prepared() if it.transactional_id == topic] == []
+        refused = await penstock(node, "complete", "--transactional-id", topic, "--commit", exit_code=1)
+        assert "no prepared transaction" in refused
+        await producer.commit_transaction()
+    assert await committed(node, topic) == [b"open"]
 
 
 async def test_who_does_not_keep_it_aborts_it(node: str, topic: str) -> None:

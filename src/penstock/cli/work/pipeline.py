@@ -17,7 +17,8 @@ from penstock.cli.work.pipeline_place import Place
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.keys import AT_SERVER, check_server
+from penstock.pipeline.jobs.keys import AT_SERVER
+from penstock.pipeline.server_address import server_address
 from penstock.pipeline.session import cache_directory, check_connect
 from penstock.pipeline.spec.declarative import is_declarative
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, PipelineSpec
@@ -125,7 +126,7 @@ def check(
     try:
         with wrong_usage(ValueError):
             if driver is not None:
-                check_server(driver)
+                server_address(driver)
         problems = problems_in(file, pairs("conf", conf), pairs("set", values), told=told, server=driver)
     except PipelineError as error:
         problems = str(error).splitlines()

@@ -17,6 +17,7 @@ from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.server_session import apply, is_out_of_reach, open_session
+from penstock.pipeline.server_address import server_address
 
 CLOSE_BEFORE_S: Final = 6.0
 """Before the time for the last batch is over; of less than twice as much it is a part."""
@@ -33,7 +34,7 @@ class ServerPlace(Place):
     def session(
         self, name: str, master: str, settings: Mapping[str, str], log_file: Path | None
     ) -> Iterator[SparkSession]:
-        place = self._server.partition("/;")[0]
+        place = server_address(self._server).place
         self._session = session = open_session(self._server, self._id)
         try:
             try:

@@ -27,7 +27,9 @@ NO_TIME: Final = -1
 MAX_EPOCH: Final = 32_767
 """No producer gets it, so that there is always an epoch by which the last one is fenced."""
 WITHOUT_TIMEOUT_MS: Final = 2**31 - 1
-"""The time-out of a transaction whose end is decided elsewhere (KIP-939): it never runs out."""
+"""The time-out of a transaction whose end is decided elsewhere (KIP-939): it never runs out, and marks it alone."""
+LONGEST_TIMEOUT_MS: Final = WITHOUT_TIMEOUT_MS - 1
+"""Of any other."""
 RAISES_EPOCHS: Final = 2
 """From this transaction.version on the epoch is raised with each transaction (KIP-890)."""
 

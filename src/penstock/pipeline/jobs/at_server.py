@@ -8,6 +8,7 @@ for whoever has the task next, before that begins anything.
 import asyncio
 import json
 import logging
+import math
 import sys
 import time
 import uuid
@@ -22,6 +23,7 @@ from penstock.pipeline.jobs.keys import AT_SERVER, DRAIN_MS, KEYS, SINKS
 from penstock.pipeline.jobs.launching import Run
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.jobs.server_sessions import ServerSession, ServerSessions, partition_of
+from penstock.pipeline.server_address import USER, server_address
 from penstock.work.connect.api import SourceContext
 from penstock.work.connect.config import parse
 from penstock.work.connect.runtime.kinds import SHUTDOWN
@@ -39,7 +41,7 @@ class Fence:
 
     def __init__(self, config: Mapping[str, str], context: SourceContext, server: str | None) -> None:
         """`server` is the whole address of the one to begin at, or None."""
-        self._context, self._server = context, server
+        self._context, self._server = context, None if server is None else server_address(server)
         sinks: list[str] = json.loads(config[SINKS])
         self._sessions = ServerSessions({sink: context.offset(partition_of(sink)) for sink in sinks})
         self.session: ServerSession | None = None
@@ -50,22 +52,32 @@ class Fence:
         """
         newer = self._sessions.newer_than(self._context.generation)
         if newer is not None:
-            raise PipelineError(
-                f"{newer.server} runs the queries of this task for generation {newer.generation} of the workers, and "
-                f"this one has it of generation {self._context.generation}"
-            )
+            await self._until_asked(newer)
         await self._close(self._sessions.known, report)
         if self._server is not None:
-            mine = ServerSession(_place(self._server), str(uuid.uuid4()), self._context.generation)
+            mine = ServerSession(str(self._server.public), str(uuid.uuid4()), self._context.generation)
             self._sessions.begin(mine)
             await self._store()
             self.session = mine
+
+    async def _until_asked(self, newer: ServerSession) -> None:
+        """A group that nobody was in is forgotten, and counts from 1 again: its next answer to this worker tells
+        whether the task is still its own. PipelineError where none comes in time.
+        """
+        known_s = self._context.owned_until_s()
+        while self._context.owned_until_s() <= known_s < math.inf:
+            if time.monotonic() >= self._context.owned_until_s():
+                raise PipelineError(
+                    f"{newer.server} runs the queries of this task for generation {newer.generation} of the workers, "
+                    f"and this one has it of generation {self._context.generation}"
+                )
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def launch(self, config: Mapping[str, str], owned_until_s: Callable[[], float], listener: Listener) -> Run:
         """The process that watches queries in the session that was begun."""
         assert self.session is not None
         patience_ms = float(config.get(SHUTDOWN.name, DRAIN_MS))
-        said = {"server": self._server, "session": self.session.session, "patience_s": patience_ms / 1000}
+        said = {"server": str(self._server), "session": self.session.session, "patience_s": patience_ms / 1000}
         command = [*RUN, "run", *run_arguments(config)]
         given = parse(KEYS, config)["pipeline"] or ""
         return GuardedProcess(command, given, owned_until_s, listener, {AT_SERVER: json.dumps(said)})
@@ -99,17 +111,21 @@ class Fence:
         left = [one for one in sessions if one.session not in report.closed]
         if len(left) < len(sessions):
             await self._forget(report.closed)
-        here = _place(self._server) if self._server is not None else None
         for one in left:
-            said = f"{one.server} does not say that it has closed session {one.session}: {report.why_open(one.session)}"
-            if one.server == here:
+            place = server_address(one.server).place
+            said = f"{place} does not say that it has closed session {one.session}: {report.why_open(one.session)}"
+            if self._server is not None and self._server.place == place:
                 raise ConnectionFailedError(said)
             logger.warning("%s. A query that lives there ends when this one has written its batch", said)
 
     def _address_of(self, session: ServerSession) -> str:
-        """With what the task's own address says beside the place, where it is the same place."""
-        is_here = self._server is not None and _place(self._server) == session.server
-        return str(self._server) if is_here else session.server
+        """With what the task's own address says beside the place, where it is the same place; the user is that of the
+        session, as another one's of the same id is another session.
+        """
+        its = server_address(session.server)
+        if self._server is None or self._server.place != its.place:
+            return str(its)
+        return str(self._server.saying(USER, its.user))
 
     async def _forget(self, closed: Collection[str]) -> None:
         self._sessions.forget(closed)
@@ -122,8 +138,3 @@ class Fence:
     def as_json(self) -> dict[str, Any]:
         one = self.session
         return {} if one is None else {"server": one.server, "session": one.session, "generation": one.generation}
-
-
-def _place(address: str) -> str:
-    """Without what is behind it, such as a token."""
-    return address.partition("/;")[0].rstrip("/")

@@ -29,7 +29,6 @@ from penstock.pipeline.jobs.keys import (
     KEYS,
     OF_A_WORKER,
     OWN,
-    SERVER,
     SHARED,
     SINKS,
     TOPICS,
@@ -38,10 +37,11 @@ from penstock.pipeline.jobs.keys import (
 from penstock.pipeline.jobs.launching import Launcher, OwnProcesses
 from penstock.pipeline.jobs.report import JobReport
 from penstock.pipeline.jobs.shared_driver import SharedDriver
+from penstock.pipeline.server_address import SERVER, server_address
 from penstock.pipeline.spec.declarative import DeclarativeSpec, declarative_spec, is_declarative
 from penstock.pipeline.spec.files import declared_in, load_yaml
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, ONCE, PipelineSpec
-from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask, WorkerContext
+from penstock.work.connect.api import Changes, SourceConnector, SourceContext, SourceRecord, SourceTask, WorkerContext
 from penstock.work.connect.config import ConfigError, parse, with_prefix
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.runtime.kinds import SHUTDOWN
@@ -157,6 +157,14 @@ class PipelineConnector(SourceConnector):
         tasks = [json.dumps(self._sinks[number::count]) for number in range(count)]
         return [{**config, SINKS: sinks, TOPICS: self._topics} for sinks in tasks]
 
+    def alter_offsets(self, config: Mapping[str, str], offsets: Changes) -> None:
+        """Its checkpoint says how far it is; what is written down here is which sessions may run its queries."""
+        if any(offset is not None for _, offset in offsets):
+            raise ValueError(
+                "how far a pipeline is its checkpoint says; what is kept here, its sessions at servers of Spark "
+                "Connect, can be forgotten only: a server that is gone for good is not asked any more"
+            )
+
 
 def sinks_of(config: Mapping[str, str]) -> list[str]:
     """The names of the pipeline's sinks; ConfigError."""
@@ -184,7 +192,8 @@ def declared(config: Mapping[str, str]) -> PipelineSpec | DeclarativeSpec:
         raise ConfigError({"pipeline": ["a pipeline needs either pipeline or pipeline.file"]})
     driver = settings[DRIVER] or OWN
     if driver != OWN and (why := _why_not(config, driver)):
-        raise ConfigError({DRIVER: [f"{DRIVER}={driver} (--driver) is not for this job: {why}"]})
+        said = server_address(driver).place if driver.startswith(SERVER) else driver
+        raise ConfigError({DRIVER: [f"{DRIVER}={said} (--driver) is not for this job: {why}"]})
     values = with_prefix(config, VALUES)
     if file is not None and is_declarative(Path(file)):
         return _declarative(Path(file), settings, values)

@@ -1,9 +1,9 @@
 """The configuration of a pipeline's job, and what a worker says of its driver."""
 
 from typing import Final
-from urllib.parse import urlsplit
 
 from penstock.pipeline.options.values import nearest
+from penstock.pipeline.server_address import SERVER, server_address
 from penstock.work.connect.config import ConfigKey
 
 
@@ -13,23 +13,11 @@ def _check_local(master: str) -> None:
 
 
 def _check_driver(driver: str) -> None:
-    if driver.startswith(SERVER):
-        check_server(driver)
+    if driver.strip().startswith(SERVER):
+        server_address(driver)
     elif driver not in (OWN, SHARED):
-        raise ValueError(
-            f"{DRIVER}={driver}: allowed are {OWN}, {SHARED} and {SERVER}host:port.{nearest(driver, CHOICES)}"
-        )
-
-
-def check_server(address: str) -> None:
-    """ValueError."""
-    try:
-        found = urlsplit(address)
-        is_good = bool(found.hostname and found.port != 0)
-    except ValueError:
-        is_good = False
-    if not is_good:
-        raise ValueError(f"{address} is no address of a server of Spark Connect: say {SERVER}host:port")
+        said = driver.partition(";")[0]  # behind that may be a secret
+        raise ValueError(f"{DRIVER}={said}: allowed are {OWN}, {SHARED} and {SERVER}host:port.{nearest(said, CHOICES)}")
 
 
 DRAIN_MS: Final = "30000"
@@ -43,8 +31,8 @@ EVERY: Final = "schedule.interval.ms"
 VALUES: Final = "set."
 """Before the names of values that the pipeline's file has as `${NAME}`."""
 DRIVER: Final = "pipeline.driver"
-OWN, SHARED, SERVER = "own", "shared", "sc://"
-"""The last one begins an address: sc://host:port, as Spark has it."""
+OWN, SHARED = "own", "shared"
+"""Or the address of a server of Spark Connect."""
 CHOICES: Final = (OWN, SHARED)
 AT_SERVER: Final = "PENSTOCK_SPARK_SERVER"
 """The variable that tells a process of a job at which server its queries run, and in which session."""

@@ -18,7 +18,7 @@ MOST_KEPT: Final = 8
 
 
 class ServerSession(Value):
-    """`server` is sc://host:port, without what else its address says; `generation` that of the group of workers."""
+    """`server` is the public part of its address; `generation` that of the group of workers."""
 
     server: str
     session: str

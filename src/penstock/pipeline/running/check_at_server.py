@@ -11,6 +11,7 @@ from penstock.pipeline.errors import NO_ANSWER, PipelineError
 from penstock.pipeline.running.check import problems_of
 from penstock.pipeline.running.run import in_a_sentence
 from penstock.pipeline.running.server_session import apply, open_session, refused_settings
+from penstock.pipeline.server_address import server_address
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec
 from penstock.pipeline.spec.user_code import first_line
 
@@ -24,7 +25,7 @@ def problems_at(
     told: Callable[[PipelineSpec], None],
 ) -> list[str]:
     """As that server plans the pipeline: one sentence per problem. PipelineError where it does not answer."""
-    place = server.partition("/;")[0]
+    place = server_address(server).place
     session = open_session(server, str(uuid.uuid4()), CHECK_WITHIN_S)
     try:
         with in_a_sentence(None):

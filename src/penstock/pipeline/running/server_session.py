@@ -14,12 +14,12 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
 from penstock.pipeline.errors import OUT_OF_REACH, PipelineError
+from penstock.pipeline.server_address import SESSION, USER, server_address
 from penstock.pipeline.session import quiet_errors
-from penstock.pipeline.spec.user_code import first_line
 
 PATIENCE_S: Final = 20.0
 """How long a server may be out of reach."""
-USER: Final = "penstock"
+PENSTOCK: Final = "penstock"
 """Sessions are those of a user, so each worker says the same one, whoever has started it."""
 CLOSED: Final = "SESSION_CLOSED"
 OF_A_SESSION: Final = "spark.sql."
@@ -50,23 +50,24 @@ def open_session(server: str, session: str, patience_s: float = PATIENCE_S) -> A
     is sent yet.
     """
     quiet_errors()
-    address = address_of(server, session)
-    os.environ.update(SPARK_REMOTE=address, SPARK_CONNECT_MODE_ENABLED="1")  # functions of columns go by that
+    try:
+        place, address = server_address(server).place, address_of(server, session)
+    except ValueError as error:
+        raise PipelineError(str(error)) from None
+    # Functions of columns go by that, and a pipeline's own code finds the session; what it starts learns no token.
+    os.environ.update(SPARK_REMOTE=place, SPARK_CONNECT_MODE_ENABLED="1")
     try:
         opened = SparkSession(address)
-    except (PySparkException, ValueError) as error:
-        raise PipelineError(f"{server.partition('/;')[0]}: {first_line(str(error))}") from None
+    except (PySparkException, ValueError) as error:  # its text may have what is behind the place
+        raise PipelineError(f"{place}: Spark takes no such address ({type(error).__name__})") from None
     opened.client.set_retry_policies([Patience(patience_s)])
     SparkSession._set_default_and_active_session(opened)
     return opened
 
 
 def address_of(server: str, session: str) -> str:
-    place, _, said = server.partition("/;")
-    parts = [part for part in said.split(";") if part and not part.startswith("session_id=")]
-    if not any(part.startswith("user_id=") for part in parts):
-        parts.append(f"user_id={USER}")
-    return f"{place.rstrip('/')}/;{';'.join([*parts, f'session_id={session}'])}"
+    address = server_address(server)
+    return str(address.saying(USER, address.user or PENSTOCK).saying(SESSION, session))
 
 
 def apply(session: Any, settings: Mapping[str, str]) -> None:

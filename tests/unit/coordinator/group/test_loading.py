@@ -1,6 +1,6 @@
 import random
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 from uuid import UUID
 
@@ -147,8 +147,8 @@ def test_one_classic_group_of_many_members_is_put_to_work_some_at_a_time() -> No
 
 def started_sessions(shard: GroupShard) -> tuple[int, int]:
     """At most between two steps, and in all."""
-    heap = shard._table.timers._heap
-    counts = [0, *(len(heap) for _ in shard.restoring(0)), len(heap)]
+    timers = shard._table.timers
+    counts = [0, *(len(timers._heap) + len(timers._old) for _ in chain(shard.restoring(0), ["done"]))]
     return max(after - before for before, after in pairwise(counts)), counts[-1]
 
 

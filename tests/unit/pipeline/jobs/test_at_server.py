@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from penstock.client.errors import ConnectionFailedError
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import at_server
-from penstock.pipeline.jobs.connector import PipelineTask, driver_of, sinks_of
+from penstock.pipeline.jobs.connector import PipelineConnector, PipelineTask, driver_of, sinks_of
 from penstock.pipeline.jobs.keys import SINKS
 from penstock.work.connect.api import Position, SourceContext, WorkerContext
 from penstock.work.connect.config import ConfigError
@@ -162,10 +163,47 @@ async def test_also_where_it_has_a_driver_of_its_own_by_now(group: Group, monkey
 async def test_one_whose_time_is_over_begins_nothing(group: Group) -> None:
     """Its worker stood still for a while, and the next one has begun."""
     task = await group.begin(8, **{"pipeline.driver": SERVER})
+    group.until_s = -math.inf
     with pytest.raises(PipelineError, match=r"sc://a:1 runs the queries of this task for generation 8"):
         await group.begin(7, **{"pipeline.driver": SERVER})
     assert not any(line.startswith("close") for line in group.told)
+    group.until_s = math.inf
     await task.stop()
+
+
+async def test_a_group_that_was_forgotten_counts_its_generations_anew(group: Group) -> None:
+    """All workers were killed, and their group went as nobody was in it: a later generation stands there for good."""
+    dead = await group.begin(8, **{"pipeline.driver": SERVER})
+    await is_running(dead)
+    os.killpg(dead._run.pid, 9)
+    (old,), group.until_s = group.sessions, time.monotonic() + LIMIT_S
+    beginning = asyncio.create_task(group.begin(1, **{"pipeline.driver": SERVER}))
+    await asyncio.sleep(0)
+    assert group.sessions == [old], "nothing begins before the group has answered"
+    group.until_s += 1
+    task = await beginning
+    assert f"close {SERVER} {old}" in group.told
+    assert old not in group.sessions
+    assert len(group.sessions) == 1
+    await task.stop()
+
+
+async def test_a_session_is_closed_as_the_user_that_has_begun_it(group: Group) -> None:
+    """A server keeps sessions by user and id: another user's of that id is another one."""
+    for before, after, said in (
+        ("sc://a/;user_id=me;token=x", "sc://A:15002/;token=y;user_id=you", "sc://a:15002/;token=y;user_id=me"),
+        ("sc://a/;use_ssl=true;user_id=me;token=x", "sc://b", "sc://a:15002/;use_ssl=true;user_id=me"),
+        ("sc://a/;token=x", "sc://a/;user_id=you", "sc://a:15002"),
+    ):
+        dead = await group.begin(7, **{"pipeline.driver": before})
+        await is_running(dead)
+        os.killpg(dead._run.pid, 9)
+        (old,) = group.sessions
+        assert "token" not in json.dumps(group.offsets)
+        task = await group.begin(8, **{"pipeline.driver": after})
+        await is_running(task)
+        assert f"close {said} {old}" in group.told
+        await task.stop()
 
 
 @pytest.mark.parametrize("kind", ["crashes", "does not close", "is out of reach"])
@@ -222,6 +260,26 @@ def test_who_is_at_a_server() -> None:
         assert driver_of(own, at) == "own"
         with pytest.raises(ConfigError, match=rf"pipeline.driver=sc://a:1 \(--driver\) is not for this job: .*{why}"):
             sinks_of({**own, "pipeline.driver": "sc://a:1"})
-    for address in ("sc://", "sc://a:b", "sc:///;token=x"):
+    for address in ("sc://", "sc://a:b", "sc:///;token=secret"):
         with pytest.raises(ConfigError, match="is no address of a server of Spark Connect: say sc://host:port"):
             sinks_of({**CONFIG, "pipeline.driver": address})
+
+
+def test_what_is_written_down_of_sessions_can_be_forgotten_only() -> None:
+    connector = PipelineConnector()
+    connector.alter_offsets({}, [({"sink": "one"}, None)])
+    with pytest.raises(ValueError, match="can be forgotten only"):
+        connector.alter_offsets({}, [({"sink": "one"}, {"sessions": "what nobody can read"})])
+
+
+@pytest.mark.parametrize("kind", ["no address", "another scheme", "what Spark does not take", "not for this job"])
+def test_no_error_has_what_is_behind_the_place(kind: str) -> None:
+    for address in {
+        "no address": ("sc://a;token=secret", "sc://a:1;token=secret", "sc://a/b/;token=secret", "sc://u:secret@a:1"),
+        "another scheme": ("SC://a:1/;token=secret",),
+        "what Spark does not take": ("sc://a:1/;token=secret==", "sc://a:1/;secret"),
+        "not for this job": ("sc://a:1/;token=secret",),
+    }[kind]:
+        with pytest.raises(ConfigError) as caught:
+            sinks_of({**CONFIG, "pipeline.driver": address} | ({"master": "x"} if kind == "not for this job" else {}))
+        assert "secret" not in str(caught.value)

@@ -1,5 +1,6 @@
 """Sessions of a said id at a server of Spark Connect; the server is played."""
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,6 +106,16 @@ def test_who_is_out_of_reach() -> None:
 def test_a_wrong_address_is_told_without_what_is_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         monkeypatch.setenv(variable, "")
-    with pytest.raises(PipelineError, match=r"^sc://a:1: ") as caught:
-        open_session("sc://a:1/;token", ID)
-    assert "token" not in str(caught.value).partition(": ")[0]
+    for address, said in (
+        ("sc://a:1/;token=x", "sc://a:1: Spark takes no"),
+        ("sc://a:1/;token==", "behind sc://a"),
+    ):
+        monkeypatch.setattr(server_session, "SparkSession", refused)
+        with pytest.raises(PipelineError, match=said) as caught:
+            open_session(address, ID)
+        assert "token" not in str(caught.value)
+    assert os.environ["SPARK_REMOTE"] == "sc://a:1", "what a pipeline's own code starts learns no token"
+
+
+def refused(address: str) -> None:
+    raise PySparkException(f"no such address: {address}")

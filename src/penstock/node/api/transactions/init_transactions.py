@@ -1,7 +1,8 @@
 """InitProducerId with a transactional id: the producer before is fenced, and its transaction aborted.
 
 From version 6 on (KIP-939) it may be kept instead, for this producer to end; and a producer whose transactions are
-decided elsewhere gets a time-out that never runs out.
+decided elsewhere gets a time-out that never runs out. One that asks for as long a time-out and for nothing else gets a
+millisecond less: the time-out is all that tells the two apart in the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from typing import Final
 
 from penstock.coordinator.shards.transactions import TransactionShard
 from penstock.coordinator.transaction.outcome import Outcome
-from penstock.coordinator.transaction.transaction import NO_EPOCH, NO_PRODUCER_ID, WITHOUT_TIMEOUT_MS, Producer
+from penstock.coordinator.transaction.transaction import (
+    LONGEST_TIMEOUT_MS,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    WITHOUT_TIMEOUT_MS,
+    Producer,
+)
 from penstock.node.api.coordinated import coordinated, transactions
 from penstock.node.api.transactions.asking import ask, fenced_as, when_told
 from penstock.node.roles.broker import Broker
@@ -30,8 +37,9 @@ def init_transactions(broker: Broker, context: RequestContext, request: InitProd
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_EPOCH
     if has_id != has_epoch:
         return response(Outcome(ErrorCode.INVALID_REQUEST))
-    timeout_ms = WITHOUT_TIMEOUT_MS if request.enable2_pc else request.transaction_timeout_ms
-    is_allowed = request.enable2_pc or 0 < timeout_ms <= broker.config.transaction_max_timeout_ms
+    asked_ms = request.transaction_timeout_ms
+    timeout_ms = WITHOUT_TIMEOUT_MS if request.enable2_pc else min(asked_ms, LONGEST_TIMEOUT_MS)
+    is_allowed = request.enable2_pc or 0 < asked_ms <= broker.config.transaction_max_timeout_ms
     if request.transactional_id and not is_allowed:
         return response(Outcome(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
     known = Producer(request.producer_id, request.producer_epoch) if has_id else None
