@@ -96,13 +96,13 @@ class LeaderEpochs:
 
     def sync(self) -> None:
         """May run in a thread beside the other methods."""
-        entries = self._entries
+        saved = self._saved
         if self._is_durable:
             return
         if self._disk.exists(self.path):
             self._disk.open(self.path).sync()
             self._disk.sync_directory(self.path.rpartition("/")[0])
-        if self._entries is entries:
+        if self._saved is saved:
             self._is_durable = True
 
     def _replace(self, entries: list[tuple[int, int]], *, save: bool = True) -> None:

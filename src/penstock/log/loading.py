@@ -79,7 +79,8 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
     is_new = not found
     segments = Segments(open_files, directory, found, start_offset)
     # Even a clean close does not sync the name of a segment that has no records.
-    segments.has_new_names |= not (is_clean and segments.active.size)
+    if not (is_clean and segments.active.size):
+        segments.note_names()
     epochs = LeaderEpochs(disk, f"{directory}/{LEADER_EPOCHS}")
     epochs_known = _load_epochs(epochs)
     if not epochs_known:

@@ -81,7 +81,7 @@ class LogContent:
         self._cutting = threading.Lock()
         """For a moment: a thread that flushes must not find that nothing was cut, and then say so behind a cut."""
         self._flushing = threading.Lock()
-        """One flush after the other: to a second one names would be synced that the first has only begun to sync."""
+        """One flush after the other: two would save the same entries of an index."""
         self._room = Room()
 
     # transactions
@@ -272,8 +272,9 @@ class LogContent:
     def _end_at(self, end_offset: int) -> None:
         """The log was cut."""
         self._room = Room()
+        self.rewritten_below = max(self.rewritten_below, self.end_offset)
+        self.end_offset = end_offset  # first: a flush that begins behind the cut must not bring the old end with it
         self._distrust_from(end_offset)
-        self.end_offset = end_offset
 
     def _distrust_from(self, offset: int) -> None:
         """A power cut may undo a cut, and the checkpoint may still hold the old recovery point."""

@@ -20,16 +20,17 @@ from penstock.log.segment import Segment
 
 
 class Segments(Sequence[Segment]):
-    """`has_new_names`: until `sync_names`, a power cut may undo that segments were made or removed."""
+    """`has_new_names`: until `sync_names` has ended, a power cut may undo that segments were made or removed."""
 
     __slots__ = (
         "_bases",
         "_directory",
         "_has_synced_id",
+        "_name_changes",
         "_open_files",
         "_segments",
+        "_synced_name_changes",
         "active",
-        "has_new_names",
         "size_bytes",
     )
 
@@ -42,7 +43,8 @@ class Segments(Sequence[Segment]):
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.size_bytes = sum(segment.size for segment in segments)
-        self.has_new_names = self._has_synced_id = False
+        self._name_changes = self._synced_name_changes = 0
+        self._has_synced_id = False
         if segments:
             self.active = segments[-1]
         else:
@@ -101,7 +103,7 @@ class Segments(Sequence[Segment]):
         segment = Segment(self._open_files, self._directory, base_offset)
         segment.create()
         segment.created_ms = now_ms
-        self.has_new_names = True
+        self.note_names()
         self._segments.append(segment)
         self._bases.append(base_offset)
         self.active = segment
@@ -172,7 +174,6 @@ class Segments(Sequence[Segment]):
         on from each step; readers of an old segment hold its file open.
         """
         disk, new = self._open_files.disk, Segment(self._open_files, self._directory, old[0].base_offset)
-        self.has_new_names = True
         for path in (*new.index_paths(), new.path):
             disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
         for number, segment in enumerate(old):
@@ -180,6 +181,7 @@ class Segments(Sequence[Segment]):
             _retire(disk, segment.paths() if number else [segment.path, *segment.index_paths()], removals, due_ms)
         for path in (*new.index_paths(), new.path):
             disk.rename(path + SWAP_SUFFIX, path)
+        self.note_names()
         new.size = disk.file_size(new.path)
         first = self.number_of(new.base_offset)
         self._segments[first : first + len(old)] = [new]
@@ -193,10 +195,10 @@ class Segments(Sequence[Segment]):
         return oldest
 
     def _remove_files(self, segment: Segment) -> None:
-        self.has_new_names = True  # records appended in its place must not find it there after a power cut
         segment.forget_file()
         for path in segment.paths():
             self._open_files.disk.remove(path)
+        self.note_names()  # records appended in its place must not find it there after a power cut
 
     # durability
 
@@ -215,17 +217,24 @@ class Segments(Sequence[Segment]):
                     raise
         self.sync_names()
 
+    @property
+    def has_new_names(self) -> bool:
+        return self._name_changes != self._synced_name_changes
+
+    def note_names(self) -> None:
+        """Segments were made or removed: to be said behind that, as a thread may sync names at any time."""
+        self._name_changes += 1
+
     def sync_names(self) -> None:
-        """Made or removed segments stay so after a power cut, and whose they are is known."""
-        if self.has_new_names:
-            self.has_new_names = False  # first: segments made meanwhile set it again
-            try:
-                self._sync_id()
-                self._open_files.disk.sync_directory(self._directory)
-                self._open_files.disk.sync_directory(self._directory.rpartition("/")[0])
-            except OSError:
-                self.has_new_names = True
-                raise
+        """Made or removed segments stay so after a power cut, and whose they are is known. May run in several threads:
+        none passes over what another one has only begun to sync.
+        """
+        changes = self._name_changes  # first: segments made meanwhile are more
+        if changes != self._synced_name_changes:
+            self._sync_id()
+            self._open_files.disk.sync_directory(self._directory)
+            self._open_files.disk.sync_directory(self._directory.rpartition("/")[0])
+            self._synced_name_changes = changes
 
     def _sync_id(self) -> None:
         """It was written when the directory was made, by a loop that waits for no disk."""

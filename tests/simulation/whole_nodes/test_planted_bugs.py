@@ -40,7 +40,7 @@ def test_a_flush_that_forgets_the_names(monkeypatch: pytest.MonkeyPatch) -> None
         was_loaded = self.is_loaded
         content = load(self)
         if not was_loaded:
-            content.segments.has_new_names = False
+            content.segments._synced_name_changes = content.segments._name_changes
         return content
 
     monkeypatch.setattr(PartitionLog, "load", load_and_forget)

@@ -33,7 +33,7 @@ CONSENSUS = replicated_plan("kill", "kill the leader", "isolate the leader", by_
         (0, THREE),
         (1, THREE),
         (1, CONSENSUS),
-        (3, LONELY_PREPARED),
+        (1, LONELY_PREPARED),
         pytest.param(0, THREE_PREPARED, marks=pytest.mark.soak),
     ],
 )

@@ -9,8 +9,10 @@ import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
 
 from penstock.log.config import LogConfig
+from penstock.log.disk import Disk
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.log_content import LogContent
 from penstock.log.segment import Segment
-from penstock.log.segments import Segments
 from penstock.protocol.errors import KafkaError
 
 
@@ -85,22 +87,54 @@ def test_what_is_cut_off_beside_a_flush_is_not_taken_for_synced(
     assert log.recovery_point <= 1
 
 
-def test_no_flush_begins_before_the_names_of_another_one_are_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else records of a segment would be kept that a power cut takes with its name."""
+def test_no_flush_begins_before_another_one_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log(tmp_path)
     append(log, batch(1))
     content, found = log.load(), []
-    sync_names = Segments.sync_names
-
-    def sync(segments: Segments) -> None:
-        found.append(content._flushing.acquire(blocking=False))
-        sync_names(segments)
-
-    monkeypatch.setattr(Segments, "sync_names", sync)
+    after_the_sync(monkeypatch, lambda: found.append(content._flushing.acquire(blocking=False)))
     log.flush()
     assert found == [False]
+
+
+def test_no_flush_passes_over_names_that_another_thread_has_only_begun_to_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As compaction does. Else records of a segment would be kept that a power cut takes with its name."""
+    log = open_log(tmp_path)
+    append(log, batch(1))
+    log.flush()
+    log.load().roll(1, NOW)
+    append(log, batch(1))
+    sync_directory = Disk.sync_directory
+    begun, synced = [log.flush], []
+
+    def sync_beside(disk: Disk, path: str) -> None:
+        if begun:
+            begun.pop()()
+            assert log.directory in synced
+        sync_directory(disk, path)
+        synced.append(path)
+
+    monkeypatch.setattr(Disk, "sync_directory", sync_beside)
+    log.segments.sync_names()
+    assert not begun
+    assert not log.segments.has_new_names
+
+
+def test_a_segment_that_is_removed_while_names_are_synced_is_synced_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    segments = log.load().segments
+    remove = Disk.remove
+
+    def sync_then(disk: Disk, path: str) -> None:
+        segments.sync_names()
+        remove(disk, path)
+
+    monkeypatch.setattr(Disk, "remove", sync_then)
+    segments.replace_active(5, NOW)
+    assert segments.has_new_names
 
 
 def test_what_comes_while_a_flush_is_under_way_is_not_kept_by_it(
@@ -113,3 +147,54 @@ def test_what_comes_while_a_flush_is_under_way_is_not_kept_by_it(
     assert (log.kept_offset, log.log_end_offset) == (1, 2)
     log.flush()
     assert log.kept_offset == 2
+
+
+def test_a_flush_that_begins_within_a_cut_does_not_take_what_was_cut_off_for_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path, LogConfig(flush_messages=1))
+    append(log, batch(1))
+    log.end_at(4)
+    append(log, batch(2))
+    distrust_from = LogContent._distrust_from
+
+    def flush_then(content: LogContent, offset: int) -> None:
+        distrust_from(content, offset)
+        content.flush()
+
+    monkeypatch.setattr(LogContent, "_distrust_from", flush_then)
+    log.truncate_to(3)  # in a hole: no batch is cut
+    append(log, batch(1), epoch=1)
+    assert (log.kept_offset, log.log_end_offset) == (3, 4)
+
+
+def test_epochs_that_are_saved_while_others_are_synced_are_synced_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk()
+    epochs = LeaderEpochs(disk, f"{tmp_path}/epochs")
+    epochs.assign(1, 0)
+    synced, saved = threading.Event(), threading.Event()
+    sync_directory, save = Disk.sync_directory, LeaderEpochs._save
+
+    def sync_then_wait(disk: Disk, path: str) -> None:
+        sync_directory(disk, path)
+        synced.set()
+        assert saved.wait(10)
+
+    def save_then_wait(epochs: LeaderEpochs, entries: list[tuple[int, int]]) -> None:
+        save(epochs, entries)
+        saved.set()
+        thread.join(10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "sync_directory", sync_then_wait)
+        patch.setattr(LeaderEpochs, "_save", save_then_wait)
+        thread = threading.Thread(target=epochs.sync)
+        thread.start()
+        assert synced.wait(10)
+        epochs.assign(2, 5)
+    found: list[str] = []
+    monkeypatch.setattr(Disk, "sync_directory", lambda _, path: found.append(path))
+    epochs.sync()
+    assert found == [str(tmp_path)]

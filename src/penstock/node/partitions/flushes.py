@@ -71,10 +71,10 @@ class Flushes:
     def _ended(self, partition: IsrPartition, path: str, flush: asyncio.Future[None]) -> None:
         del self._under_way[flush]
         self._working[path] -= 1
+        self._work(path)  # first: whatever comes of this flush, the disk goes on with the next ones
         if not partition.log.when_back(partial(self._queue, partition)):  # else nobody knows what that did
             del self._wanted[partition]
             self._tell(partition, flush)
-        self._work(path)
 
     def _tell(self, partition: IsrPartition, flush: asyncio.Future[None]) -> None:
         log = partition.log

@@ -200,3 +200,28 @@ async def test_some_threads_of_a_disk_are_left_to_others(disk: OnDisk, monkeypat
     assert ([one.done() for one in asked], len(disk.threads.work)) == ([True, False], 1)
     await disk.flush()
     assert await asked[1] == ErrorCode.NONE
+
+
+async def test_a_flush_that_fails_by_our_own_fault_does_not_hold_up_the_next(
+    disk: OnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushes, "AT_ONCE", 1)
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
+    asked = [disk.produce(index=0), disk.produce(index=1)]
+    fault = RuntimeError("a fault of our own")
+
+    def fail(*_: object) -> None:
+        raise fault
+
+    await turns()
+    with monkeypatch.context() as patch:
+        patch.setattr(Segments, "flush", fail)
+        await disk.flush()
+    assert faults == [fault]
+    await disk.flush()
+    assert [one.done() for one in asked] == [False, True]
+    disk.produce(index=0)
+    await turns()
+    await disk.flush()
+    assert await asked[0] == ErrorCode.NONE
