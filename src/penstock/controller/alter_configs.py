@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from penstock.controller.decision import ControllerState, Decision, decided_for_brokers
-from penstock.controller.delays import is_on, level_for
+from penstock.controller.delays import level_for
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
 from penstock.controller.policies import AlterConfigPolicy
-from penstock.metadata.configs.topic import DELAY_ENABLE
+from penstock.metadata.configs.topic import DELAY_ENABLE, is_on
 from penstock.metadata.features import CORDONED_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
@@ -116,7 +116,7 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
     _check_mode(resource, changed)
     _check_delay(resource, present, changed)
-    level = level_for(state.image, wanted) if resource.resource_type is ResourceType.TOPIC else []
+    level = level_for(state.image, wanted, present) if resource.resource_type is ResourceType.TOPIC else []
     _check_level(state, resource, changed)
     state.settings.rules.check(state.image, resource, wanted)
     state.settings.rules.check_changes(resource, changed)
