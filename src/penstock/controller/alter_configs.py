@@ -19,7 +19,8 @@ from penstock.controller.delays import level_for
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
 from penstock.controller.policies import AlterConfigPolicy
-from penstock.metadata.configs.topic import DELAY_ENABLE, is_on
+from penstock.metadata.configs.definitions import is_true
+from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.metadata.features import CORDONED_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
@@ -151,9 +152,9 @@ def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | Non
 def _check_delay(
     resource: ConfigResource, present: Mapping[str, str], changed: Sequence[tuple[str, str | None]]
 ) -> None:
-    if resource.resource_type is not ResourceType.TOPIC or not is_on(present.get(DELAY_ENABLE)):
+    if resource.resource_type is not ResourceType.TOPIC or not is_true(present.get(DELAY_ENABLE)):
         return
-    if any(key == DELAY_ENABLE and not is_on(value) for key, value in changed):
+    if any(key == DELAY_ENABLE and not is_true(value) for key, value in changed):
         message = f"{DELAY_ENABLE}: it stays on, as records may wait; a topic without it has to be a new one"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 

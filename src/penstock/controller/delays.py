@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from penstock.controller.registrations import runs_at
 from penstock.metadata.brokers import Feature
-from penstock.metadata.configs.topic import DELAY_ENABLE, is_on
+from penstock.metadata.configs.definitions import is_true
+from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.metadata.features import DELAY_VERSION, GROUPS_DELAY_LEVEL
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
@@ -19,7 +20,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 
 def waits_in_a_group(settings: Mapping[str, str]) -> bool:
     """Whether records of a topic with these settings may wait, and its storage group has to deliver them."""
-    return is_on(settings.get(DELAY_ENABLE)) and asks_for_consensus(settings)
+    return is_true(settings.get(DELAY_ENABLE)) and asks_for_consensus(settings)
 
 
 def level_for(

@@ -57,12 +57,6 @@ unclean.leader.election.enable boolean false * cluster high
 
 DELAY_ENABLE: Final = "penstock.delay.enable"
 
-
-def is_on(text: str | None) -> bool:
-    """A value of it, as somebody has written it."""
-    return text is not None and text.strip().lower() == "true"
-
-
 OWN_TOPIC_CONFIGS = read_table("""
 penstock.delay.enable boolean false * cluster medium
     | Whether records may wait until they are due: those with a header penstock-deliver-at or penstock-delay. Once it is

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final
 
-from penstock.metadata.configs.topic import DELAY_ENABLE, is_on
+from penstock.metadata.configs.definitions import is_true
+from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Group, Labels, Registry
 from penstock.node.roles.broker import Broker
@@ -47,7 +48,7 @@ def waiting(broker: Broker) -> Steps[list[Metric]]:
     for resource, settings in list(broker.image.configs.items()):
         if pace.is_due():
             yield None
-        if not is_on(settings.get(DELAY_ENABLE)):
+        if not is_true(settings.get(DELAY_ENABLE)):
             continue
         counts = []
         for one in broker.partitions.of_topic(resource.name):
