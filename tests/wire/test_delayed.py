@@ -233,7 +233,7 @@ def test_the_command_shows_what_a_transaction_has_committed(bootstrap: str, topi
 
 
 def test_the_command_shows_cancels_and_hastens(bootstrap: str, topic: str) -> None:
-    delaying(bootstrap, topic)
+    delaying(bootstrap, topic, **{"penstock.delay.enable": "TRUE"})
     records = [
         Sent(b"k", b"%d" % number, 0, [(DELAY, b"%d" % ((3 - number) * HOUR_MS)), (ID, b"id%d" % number)])
         for number in range(3)

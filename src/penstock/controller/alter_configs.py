@@ -15,10 +15,11 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from penstock.controller.decision import ControllerState, Decision, decided_for_brokers
-from penstock.controller.delays import is_on, level_for
+from penstock.controller.delays import level_for
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
 from penstock.controller.policies import AlterConfigPolicy
+from penstock.metadata.configs.definitions import is_true
 from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.metadata.features import CORDONED_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ConfigResource, ResourceType
@@ -116,7 +117,7 @@ def _changes(state: ControllerState, resource: ConfigResource, wanted: Settings)
     changed += [(key, value) for key, value in wanted.items() if present.get(key) != value]
     _check_mode(resource, changed)
     _check_delay(resource, present, changed)
-    level = level_for(state.image, wanted) if resource.resource_type is ResourceType.TOPIC else []
+    level = level_for(state.image, wanted, present) if resource.resource_type is ResourceType.TOPIC else []
     _check_level(state, resource, changed)
     state.settings.rules.check(state.image, resource, wanted)
     state.settings.rules.check_changes(resource, changed)
@@ -151,9 +152,9 @@ def _check_mode(resource: ConfigResource, changed: Sequence[tuple[str, str | Non
 def _check_delay(
     resource: ConfigResource, present: Mapping[str, str], changed: Sequence[tuple[str, str | None]]
 ) -> None:
-    if resource.resource_type is not ResourceType.TOPIC or not is_on(present.get(DELAY_ENABLE)):
+    if resource.resource_type is not ResourceType.TOPIC or not is_true(present.get(DELAY_ENABLE)):
         return
-    if any(key == DELAY_ENABLE and not is_on(value) for key, value in changed):
+    if any(key == DELAY_ENABLE and not is_true(value) for key, value in changed):
         message = f"{DELAY_ENABLE}: it stays on, as records may wait; a topic without it has to be a new one"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 

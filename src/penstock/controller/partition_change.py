@@ -27,6 +27,7 @@ from uuid import UUID
 from penstock.controller.assignments import only_directory
 from penstock.controller.decision import ControllerState
 from penstock.controller.eligible_leaders import could_lead, keeps_track, left_over, tracked
+from penstock.metadata.configs.definitions import is_true
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource, PartitionImage, ResourceType, TopicImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.topics import NO_LEADER, RECOVERING, is_online
@@ -142,7 +143,7 @@ def changed(electorate: Electorate, topic: TopicImage, index: int, wanted: Wante
 
 def allows_unclean(state: ControllerState, topic: str) -> bool:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    return state.settings.rules.value_of(state.image, resource, UNCLEAN_LEADER_ELECTION) == "true"
+    return is_true(state.settings.rules.value_of(state.image, resource, UNCLEAN_LEADER_ELECTION))
 
 
 def _or(wanted: Sequence[ItemT] | None, present: tuple[ItemT, ...]) -> tuple[ItemT, ...]:

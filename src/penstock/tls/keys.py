@@ -63,11 +63,14 @@ def _revoked(settings: Settings) -> frozenset[Identity]:
 
 def _check_change(old: bytes, new: bytes, settings: Settings) -> None:
     had, has = subject_of(old), subject_of(new)
-    if had != has and settings.get("ssl.allow.dn.changes", "").strip() != "true":
+    if had != has and settings.get("ssl.allow.dn.changes", "").strip().lower() != "true":
         raise TlsConfigError(
             stores.KEY_STORE, f"the new certificate is for {has}, and ssl.allow.dn.changes is not true"
         )
-    if other_names_of(old) - other_names_of(new) and settings.get("ssl.allow.san.changes", "").strip() != "true":
+    if (
+        other_names_of(old) - other_names_of(new)
+        and settings.get("ssl.allow.san.changes", "").strip().lower() != "true"
+    ):
         raise TlsConfigError(
             stores.KEY_STORE,
             "the new certificate lacks hosts that the old one names, and ssl.allow.san.changes is not true",

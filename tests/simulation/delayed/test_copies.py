@@ -89,8 +89,8 @@ def search(seeds: range) -> None:
 
 
 def test_seeds() -> None:
-    outcomes = [simulate(seed) for seed in range(4)]
-    assert sum(outcome.copies for outcome in outcomes) > 3, "hardly anybody copies"
+    outcomes = [simulate(seed) for seed in range(10)]
+    assert sum(outcome.copies for outcome in outcomes) > len(outcomes), "hardly anybody copies"
     assert sum(outcome.delivered for outcome in outcomes) > 30 * len(outcomes), "hardly anything comes"
 
 

@@ -203,7 +203,7 @@ def test_a_broker_that_stops_is_not_fenced_before_it_knows_that_others_lead() ->
 
 def test_where_nobody_else_is_in_sync_an_outdated_replica_leads_only_if_the_topic_allows_it() -> None:
     controller = active_controller(1, 2)
-    for name, allowed in (("careful", "false"), ("careless", "true")):
+    for name, allowed in (("careful", "false"), ("careless", "TRUE")):
         carry_out(controller, assigned(name, [1, 2], unclean_leader_election_enable=allowed))
     carry_out(controller, heartbeat(controller, 2, want_fence=True))
     carry_out(controller, heartbeat(controller, 2))

@@ -12,6 +12,7 @@ from penstock.metadata.brokers import Feature
 from penstock.metadata.features import DELAY_VERSION
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import (
+    FeatureLevelRecord,
     MetadataRecord,
     NodeFeature,
     RegisterBrokerRecord,
@@ -31,8 +32,8 @@ OLDER: list[MetadataRecord] = [
 ]
 
 
-def turn_on(controller: Controller, name: str) -> Any:
-    config = incremental_alter_configs.AlterableConfig(name="penstock.delay.enable", value="true")
+def turn_on(controller: Controller, name: str, key: str = "penstock.delay.enable", value: str = "true") -> Any:
+    config = incremental_alter_configs.AlterableConfig(name=key, value=value)
     asked = incremental_alter_configs.AlterConfigsResource(
         resource_type=ResourceType.TOPIC, resource_name=name, configs=[config]
     )
@@ -100,3 +101,14 @@ def test_where_nothing_waits_the_level_may_go_down() -> None:
     assert controller.image.brokers[1].features[DELAY_VERSION] == Feature(0, 1)
     assert lower(controller)[0] == ErrorCode.NONE
     assert level(controller) == 0
+
+
+def test_a_topic_from_before_there_was_the_level_can_be_changed_and_raises_it_when_all_are_newer() -> None:
+    controller = cluster()
+    created(controller, topic("reminders", **WAITS))
+    controller.apply([FeatureLevelRecord(name=DELAY_VERSION, feature_level=0), OLDER[0]])
+    assert turn_on(controller, "reminders", "retention.ms", "1000") == DONE
+    assert level(controller) == 0
+    controller.apply([UnregisterBrokerRecord(broker_id=9, broker_epoch=-1)])
+    assert turn_on(controller, "reminders", "retention.ms", "2000") == DONE
+    assert level(controller) == 1

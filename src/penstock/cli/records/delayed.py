@@ -14,6 +14,7 @@ from penstock.client.admin.configs import ResourceType
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import TopicPartition
+from penstock.metadata.configs.definitions import is_true
 from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.protocol.delayed import CANCEL, DELAY_ID, NOW
 
@@ -94,7 +95,7 @@ def _order(session: BrokerSession, topic: str, id_: str, partition: int | None, 
     async def work(admin: Admin) -> int:
         found = await _partitions(admin, topic, partition)
         configs = await admin.configs.describe(ResourceType.TOPIC, topic, keys=[DELAY_ENABLE])
-        if not any(entry.value == "true" for entry in configs):  # it would write an empty record
+        if not any(is_true(entry.value) for entry in configs):  # it would write an empty record
             raise click.ClickException(f"nothing waits in topic {topic!r}: it has not {DELAY_ENABLE}=true")
         async with Producer(servers, settings) as producer:
             for one in found:

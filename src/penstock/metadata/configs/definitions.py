@@ -179,6 +179,11 @@ def _convert(kind: ConfigType, text: str) -> ConfigValue:
     return text
 
 
+def is_true(text: str | None) -> bool:
+    """What a key that is true or false has, as somebody has written it: TRUE is true."""
+    return text is not None and text.strip().lower() == "true"
+
+
 def _boolean(text: str) -> bool:
     lowered = text.lower()
     if lowered not in ("true", "false"):

@@ -16,6 +16,7 @@ from penstock.metadata.configs.definitions import (
     ConfigValue,
     Definitions,
     UpdateMode,
+    is_true,
     nearest_key,
     parse_value,
 )
@@ -97,7 +98,7 @@ def check_change(resource: ConfigResource, key: str, text: str) -> None:
 def _check_topic(resource: ConfigResource, settings: Settings, layers: Layers) -> None:
     values = topic_values(settings, layers)
     _at_most(settings, values, "min.compaction.lag.ms", "max.compaction.lag.ms")
-    if values["remote.storage.enable"] and broker_text(layers, "remote.log.storage.system.enable") != "true":
+    if values["remote.storage.enable"] and not is_true(broker_text(layers, "remote.log.storage.system.enable")):
         raise ConfigError("remote.storage.enable", "true", "false, because the brokers have no tiered storage")
     for key in ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"):
         items = values[key]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final
 
+from penstock.metadata.configs.definitions import is_true
 from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Group, Labels, Registry
@@ -47,7 +48,7 @@ def waiting(broker: Broker) -> Steps[list[Metric]]:
     for resource, settings in list(broker.image.configs.items()):
         if pace.is_due():
             yield None
-        if settings.get(DELAY_ENABLE) != "true":
+        if not is_true(settings.get(DELAY_ENABLE)):
             continue
         counts = []
         for one in broker.partitions.of_topic(resource.name):

@@ -35,7 +35,7 @@ from penstock.replication.delayed.waiting import Waiting
 MOST_ROWS: Final = 2_500
 """Of held batches that are taken in one step, which is 1 ms, or 4 where they have ids, or are of a transaction."""
 PLAIN: Final = 8
-"""Rows without ids, and not of a transaction, that take no longer than one that has an id."""
+"""Rows that go into a run, and take no longer than one that has an id."""
 MOST_MOVED: Final = 100
 """Records in one batch of those that are due."""
 MOST_MOVED_BYTES: Final = 256 << 10
@@ -135,8 +135,8 @@ class DelayedRecords:
             room -= end - begin + 1
             times = None if were_reserved else held.plain_times(begin, end)
             if times:
-                self.rows_taken += 1 + (end - begin) // PLAIN
-                self.waiting.add_plain(times, held.base_offset + begin)
+                are_in_a_run = self.waiting.add_plain(times, held.base_offset + begin)
+                self.rows_taken += 1 + (end - begin) // (PLAIN if are_in_a_run else 1)
             else:
                 self.rows_taken += 1 + end - begin
                 for row in held.rows(begin, end):

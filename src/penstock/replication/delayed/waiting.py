@@ -184,17 +184,21 @@ class Waiting:
         self._counted(place, 1)
         self._put(*entry)
 
-    def add_plain(self, times: Sequence[int], first: int) -> None:
+    def add_plain(self, times: Sequence[int], first: int) -> bool:
         """As `add` of records without ids that are due then, in the order in which they lie, the first of them at this
-        offset, behind all others. Many take a tenth of the time: a log may have millions.
+        offset, behind all others. Returns whether they are a run now, as many are that are all due later: that takes a
+        tenth of the time, as a log may have millions.
         """
-        if len(times) >= FEWEST and (first_ms := min(times)) >= self._until_ms[RUNS_OPEN_WITH]:
+        first_ms = min(times)
+        is_run = len(times) >= FEWEST and first_ms >= self._until_ms[RUNS_OPEN_WITH]
+        if is_run:
             self._runs.add(times, first, first_ms)
         else:
             for waited_at, due_ms in enumerate(times, first):
                 self._put(due_ms, waited_at)
         self._count += len(times)
         self._counted_all(first, len(times), 1)
+        return is_run
 
     def reserve(self, first: int, count: int) -> None:
         """So many records from this offset on, behind all others, may come to wait there later (`add`)."""

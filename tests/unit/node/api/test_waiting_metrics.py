@@ -9,7 +9,7 @@ from penstock.node.api.describe_metrics import LOOKED_AT, MOST_DELAYED, waiting
 from penstock.node.roles.broker import Broker
 from penstock.protocol.requests.own_apis import Metric
 
-DELAYS = {DELAY_ENABLE: "true"}
+DELAYS = {DELAY_ENABLE: "TRUE"}
 
 
 def counted(settings: dict[str, dict[str, str]], partitions: list[Any]) -> tuple[int, list[Metric]]:

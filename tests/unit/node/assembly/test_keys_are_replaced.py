@@ -92,7 +92,7 @@ async def test_a_new_certificate_is_taken_and_a_bad_one_is_not(
 
 async def test_who_may_be_named_anew_is_allowed_by_key(authority: Authority, tmp_path: Path) -> None:
     old, new = authority.signs("node", file="old"), authority.signs("other", hosts=("b.example",), file="new")
-    allowed = {"ssl_allow_dn_changes": "true", "listener_name_ssl_ssl_allow_san_changes": "true"}
+    allowed = {"ssl_allow_dn_changes": "TRUE", "listener_name_ssl_ssl_allow_san_changes": "True"}
     async with node(authority, tmp_path, old, **allowed) as running:
         shutil.copy(new.pem, tmp_path / "key.pem")
         await running.parts.tls.refresh()

@@ -5,9 +5,11 @@ from random import Random
 
 import pytest
 
-from penstock.protocol.delayed import Row
+from penstock.protocol.batch import read_header
+from penstock.protocol.delayed import NO_ID, OWN_PLACE, Row, hold
+from penstock.protocol.records import Record, encode_batch
 from penstock.replication.delayed import waiting
-from penstock.replication.delayed.machine import MOST_MOVED
+from penstock.replication.delayed.machine import MOST_MOVED, PLAIN, DelayedRecords
 from penstock.replication.delayed.near import Entry
 from penstock.replication.delayed.waiting import Waiting
 
@@ -222,3 +224,19 @@ def test_very_many_due_in_the_same_millisecond_take_small_steps_and_leave_no_mem
     assert most < 200 * count
     assert left < 100_000
     assert not entries.near.due_ms._shards
+
+
+def test_records_that_are_put_one_by_one_as_one_is_due_soon_count_in_full_for_the_step() -> None:
+    """The loop would be held for as long as eight times as many."""
+    rows = {}
+    for first_ms in (NOW_MS, NOW_MS + DAY_MS):
+        records = DelayedRecords(0)
+        records.waiting.due(NOW_MS, 1)
+        times = [first_ms, *[NOW_MS + DAY_MS] * 799]
+        batch = bytes(encode_batch([Record(timestamp_ms=NOW_MS, value=b"")] * len(times)))
+        held = hold(
+            batch, read_header(batch), [Row(OWN_PLACE, each, NO_ID) for each in times], now_ms=NOW_MS, unpacked_bytes=0
+        )
+        assert records.take(bytes(held), read_header(held))
+        rows[first_ms] = records.rows_taken
+    assert rows == {NOW_MS: 1 + 800, NOW_MS + DAY_MS: 1 + 800 // PLAIN}
