@@ -32,6 +32,8 @@ class MemoryLog:
     def latest(self) -> int:
         return self.records[-1][0] if self.records else UNDEFINED
 
+    latest_epoch = latest
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         if epoch < 0 or epoch > self.latest:
             return UNDEFINED, UNDEFINED

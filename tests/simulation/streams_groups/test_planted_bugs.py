@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -72,8 +72,9 @@ def timers_not_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_sessions_after_a_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    def restore(self: groups.StreamsGroups, table: Any, group_id: str, state: Any, now_ms: int) -> None:
+    def restore(self: groups.StreamsGroups, table: Any, group_id: str, state: Any, now_ms: int) -> Iterator[None]:
         table.groups[group_id] = self._house.new_group(group_id)
+        yield
 
     monkeypatch.setattr(groups.StreamsGroups, "_restore", restore)
 

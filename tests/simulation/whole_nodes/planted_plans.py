@@ -6,6 +6,9 @@ from typing import Any, Final
 from penstock.testing.simulator import simulate
 from penstock.testing.simulator.plan import NodePlan, Plan, quorum_settings, replica_settings
 
+FOUND: Final = r"seed \d+: (?!AttributeError|NameError|TypeError)\w+"
+"""How a simulation tells of a bug; what its own world lacks is none."""
+
 THREE: Final = (NodePlan(1), NodePlan(2), NodePlan(3))
 QUICK_QUORUM: Final = quorum_settings(election_ms=200, patience_ms=500)
 QUICK_REPLICAS: Final = {
