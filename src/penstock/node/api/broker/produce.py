@@ -47,6 +47,9 @@ WIDE = 200
 again."""
 PARTITIONS_A_STEP = 25
 BYTES_A_STEP = 1 << 18
+OF_LEADERS_MS = 30_000
+"""A time-out is for other replicas: acks=1 waits for a disk or a majority, of which Kafka's clients know nothing, at
+least as long as they wait for an answer."""
 
 Asked = tuple[str | UUID, Sequence[tuple[int, memoryview | None]]]
 
@@ -218,7 +221,8 @@ class _Request:
             _let_go(self.refusals, self._timeout_ms, self._pending, self._failure)
             return None
         if self._pending:
-            waiting = Replicating(self.refusals, self._timeout_ms, self._answers, self._pending)
+            timeout_ms = max(self._timeout_ms, OF_LEADERS_MS) if self._acks == 1 else self._timeout_ms
+            waiting = Replicating(self.refusals, timeout_ms, self._answers, self._pending)
             return waiting.response() if waiting.is_over else waiting
         return [self.encoded()]
 

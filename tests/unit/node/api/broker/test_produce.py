@@ -225,6 +225,15 @@ async def test_acks_all_gives_up_in_time(node: Node) -> None:
     assert not node.partition("copied").committed.waits
 
 
+async def test_a_leaders_flush_has_no_time_out(tmp_path: Path) -> None:
+    with node_on(tmp_path, *topic_records(), log_flush_interval_messages="1") as node:
+        request = produce_request(batch(b"a"), acks=1)
+        request.timeout_ms = 0
+        found = node.dispatch(request, 9)
+        assert isinstance(found, Waiting)
+        assert await result(node, request, found) == (ErrorCode.NONE, 0)
+
+
 def of_requests() -> list[object]:
     return [one for one in gc.get_objects() if type(one).__module__ in (produce.__name__, producing.__name__)]
 
