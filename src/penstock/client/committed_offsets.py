@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from penstock.client.cluster import ClusterClient
@@ -113,12 +113,15 @@ async def _fetch_at_one(cluster: ClusterClient, group_ids: Sequence[str], found:
 
 
 async def _fetch_part(cluster: ClusterClient, group_ids: Sequence[str], moved: list[str]) -> dict[str, Committed]:
+    found: dict[str, Committed] = {}
     connection = await cluster.coordinator_connection(group_ids[0])
     if connection.version_for(ApiKey.OFFSET_FETCH, NEWEST_BY_NAME) < OFFSETS_BY_GROUPS:
-        return {group_id: await fetch_committed(cluster, group_id) for group_id in group_ids}
+        for group_id in group_ids:
+            with suppress(KafkaError):
+                found[group_id] = await fetch_committed(cluster, group_id)
+        return found
     request = committed_of_groups_request(group_ids)
     response = await connection.request(request, OffsetFetchResponse, newest=NEWEST_BY_NAME)
-    found: dict[str, Committed] = {}
     for row in response.groups:
         try:
             with noticing(cluster, row.group_id):

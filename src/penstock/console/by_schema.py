@@ -29,6 +29,8 @@ async def by_schema(means: Means, asked: Asked, part: str, texts: Sequence[bytes
     schema = await means.schemas.latest(text_of(asked, f"{part}_schema"))
     made: list[bytes | None] = [None] * len(texts)
     given = list(_decoded(texts))
+    if not given:
+        return made
     done = 0
     try:
         async with ApartReader() as reader, aclosing(reader.make(schema, [text for _, text in given])) as values:

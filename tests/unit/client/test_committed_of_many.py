@@ -45,6 +45,8 @@ class Coordinating(FakeCluster):
         if not isinstance(request, OffsetFetchRequest):
             return super().__call__(header, request)
         if header.api_version < 8:
+            if refusal := self.refuses.pop(request.group_id, None):
+                return OffsetFetchResponse(error_code=refusal)
             single = OffsetFetchResponsePartition(partition_index=0, committed_offset=7)
             return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=[single])])
         return OffsetFetchResponse(groups=[self.group(one.group_id) for one in request.groups])
@@ -106,6 +108,11 @@ async def test_brokers_of_long_ago_are_asked_for_one_after_the_other(old: tuple[
     asked[ApiKey.FIND_COORDINATOR] = len(fake.asked(ApiKey.FIND_COORDINATOR))
     assert asked[ApiKey(old[0])] == len(GROUPS)
     assert sum(asked.values()) == len(GROUPS) + 1
+
+
+async def test_of_brokers_of_long_ago_too_one_groups_refusal_is_its_own() -> None:
+    fake = Coordinating({"b": ErrorCode.GROUP_AUTHORIZATION_FAILED})
+    assert await offsets_of(fake, {ApiKey.OFFSET_FETCH: (1, 7)}) == ["a", "c", "d", "e"]
 
 
 async def test_a_coordinator_that_breaks_off_is_tried_once_more() -> None:

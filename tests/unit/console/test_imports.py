@@ -18,6 +18,7 @@ from penstock.console.asked import Means
 from penstock.console.errors import ConsoleError
 from penstock.console.imports import MOST_COLUMNS, Read, read
 from penstock.console.matching import Found
+from penstock.console.reader import ApartReader
 from penstock.console.schemas import SchemaRegistry
 from penstock.console.serving.lines import line
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -253,3 +254,12 @@ async def test_behind_a_record_that_the_client_refuses_none_is_sent(monkeypatch:
     assert queued == [b"a", b"b", b"c"]
     assert [line for line, _ in failed] == [4, 6]
     assert all("too large" in str(why) for _, why in failed)
+
+
+async def test_where_no_record_has_a_value_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def running(_: object) -> None:
+        raise AssertionError("there is nothing to make")
+
+    monkeypatch.setattr(ApartReader, "_running", running)
+    (found,) = await sent_by_schema('{"key": "k", "value": null}', monkeypatch, value_schema="v")
+    assert (found.key, found.value) == (b"k", None)

@@ -166,8 +166,11 @@ class TopicAdmin:
         cursor: Cursor | None = None
         while True:
             page, rest = await self._page(partitions, cursor)
-            if begun is not None and page and page[0].topic_id == begun.topic_id:
-                page[0] = page[0].replace(partitions=begun.partitions | page[0].partitions)
+            if cursor is not None and cursor.partition_index > 0 and page and page[0].name == cursor.topic_name:
+                if begun is not None and begun.topic_id == page[0].topic_id:
+                    page[0] = page[0].replace(partitions=begun.partitions | page[0].partitions)
+                else:  # another topic of that name: its first partitions were not told
+                    del page[0]
             begun = page.pop() if rest is not None and page and _goes_on(page[-1], rest) else None
             yield page
             if rest is None:

@@ -1,5 +1,7 @@
 """All topics, a page after the other: a topic that is cut between two pages is whole."""
 
+from uuid import UUID
+
 import pytest
 from tests.unit.client.fake_broker import fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, FakeCluster
@@ -32,12 +34,17 @@ class Paging(FakeCluster):
         self.errors: dict[str, ErrorCode] = {}
         self.turns: dict[Place, Place] = {}
         self.begins: list[Place] = []
+        self.made_anew: set[Place] = set()
+        """Pages before which the topic in which they begin is another one of that name."""
+        self.ids: dict[str, UUID] = {}
 
     def __call__(self, header: RequestHeader, request: Message) -> Message | bytes | None:
         if not isinstance(request, DescribeTopicPartitionsRequest):
             return super().__call__(header, request)
         begin = ("", 0) if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
         self.begins.append(begin)
+        if begin in self.made_anew:
+            self.ids[begin[0]] = UUID(int=len(self.begins))
         places = [(name, index) for name, count in sorted(self.topics.items()) for index in range(count)]
         behind = [place for place in places if place >= begin]
         here, rest = behind[: request.response_partition_limit], behind[request.response_partition_limit :]
@@ -46,6 +53,7 @@ class Paging(FakeCluster):
             if not answer.topics or answer.topics[-1].name != name:
                 code = self.errors.get(name, ErrorCode.NONE)
                 answer.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=code))
+                answer.topics[-1].topic_id = self.ids.get(name, UUID(int=0))
             row = DescribeTopicPartitionsResponsePartition(
                 partition_index=index, leader_id=NODE_ID, leader_epoch=3, replica_nodes=[NODE_ID], isr_nodes=[NODE_ID]
             )
@@ -67,6 +75,13 @@ async def test_pages_have_whole_topics() -> None:
     assert fake.begins == [("", 0), ("b", 1), ("b", 4)]
     assert await pages_of(Paging({"a": 2, "b": 1}), 2) == [{"a": [0, 1]}, {"b": [0]}]
     assert await pages_of(Paging({}), 2) == [{}]
+
+
+async def test_a_topic_that_is_made_anew_between_two_pages_is_not_told_in_part() -> None:
+    for place in (("b", 1), ("b", 4)):
+        fake = Paging({"a": 2, "b": 5, "c": 1})
+        fake.made_anew = {place}
+        assert await pages_of(fake, 3) == [{"a": [0, 1]}, {}, {"c": [0]}]
 
 
 async def test_the_first_ones_are_those_that_are_whole() -> None:

@@ -267,3 +267,22 @@ async def test_a_log_that_a_thread_gets_while_it_is_flushed_is_looked_after_when
     await later(node, 0)
     assert log.log_start_offset == 1
     assert not caplog.records
+
+
+async def test_a_thread_has_to_do_only_with_logs_that_wait_for_a_flush(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    maybe_flush = PartitionLog.maybe_flush
+
+    def noted(self: PartitionLog, now_ms: int) -> bool:
+        flushed.append(now_ms)
+        return maybe_flush(self, now_ms)
+
+    monkeypatch.setattr(PartitionLog, "maybe_flush", noted)
+    node.produce(b"a")
+    for expected in (1, 1):
+        node.upkeep.watch(node.partition(), due_ms=node.now_ms)
+        await later(node, 0)
+        assert len(flushed) == expected
+        node.partition().log.flush()
