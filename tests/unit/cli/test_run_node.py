@@ -104,10 +104,12 @@ async def test_a_signal_ends_a_node_that_still_waits_for_a_controller(tmp_path: 
 
 def test_last_words_that_hang_as_well_keep_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log may be a file of the disk that hangs, or the thread that hangs may have its lock."""
-    never, codes = threading.Event(), list[int]()
+    never, codes, before = threading.Event(), list[int](), set(threading.enumerate())
     monkeypatch.setattr(cli_start.logger, "error", lambda *_: never.wait())
     monkeypatch.setattr(cli_start, "TELLING_S", 0)
     monkeypatch.setattr(os, "_exit", codes.append)
     _end(config(tmp_path))
     never.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
     assert codes == [1]

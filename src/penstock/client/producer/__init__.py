@@ -17,6 +17,8 @@ a consumer has read is committed in it:
 over. Closing sends what is left. A partitioner of one's own is given as an object, or named by `partitioner.class`.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -4,6 +4,8 @@ Each event takes `now_ms` and returns the effects. A request is about some share
 it rests on is committed, with as many results in the same order: each has an error of its own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar

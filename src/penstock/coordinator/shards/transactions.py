@@ -4,6 +4,8 @@ Each event takes `now_ms` and returns the effects, in the order in which they ar
 a token and are answered with an `Outcome`, once that is committed; other answers are said with their methods.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import partial
 

@@ -24,6 +24,8 @@ A decision that raises is our own fault: that command is refused with UNKNOWN_SE
 and the queue goes on.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import time
@@ -66,7 +68,7 @@ class _Queued(Value):
     command: Message
     reply: asyncio.Future[Any]
     since: float
-    verdicts: "Verdicts | None"
+    verdicts: Verdicts | None
     asker: str
     unheard: Callable[[Any], None] | None
 
@@ -125,7 +127,7 @@ class ControllerDriver:
         self,
         command: Message,
         deadline_s: float | None = None,
-        verdicts: "Verdicts | None" = None,
+        verdicts: Verdicts | None = None,
         asker: str = "",
         unheard: Callable[[Any], None] | None = None,
     ) -> asyncio.Future[Any]:
