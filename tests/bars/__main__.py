@@ -37,11 +37,13 @@ AT_ONCE: Final = 500
 WAIT_S: Final = 600
 SCRAPES: Final = 5
 NEVER_MS: Final = 24 * 3_600_000
-"""What the node looks after now and then (all its logs, every five minutes) is not what a page costs."""
 BESIDE_S: Final = 20
 BEGINS_S: Final = 20
 """A page's first looks at a cluster are over then."""
-LOOKED_S: Final = 60
+LOOKED_S: Final = 40
+"""What the node looks after now and then is not what a page costs: pages come first, as it looks after each log five
+minutes after its first record.
+"""
 MB: Final = 1_000_000
 SAID_S: Final = 5.0
 """How often it says how far it is."""
@@ -207,11 +209,11 @@ def main(topics: int) -> None:
         took_s = in_seconds(lambda: asyncio.run(fill(node.address, topics)))
         print(f"  {topics * PARTITIONS:,} partitions in {took_s:.0f} s")
         print(f"  the node has {node.resident_mb:.0f} MB", flush=True)
-        of_metrics(node.address, metrics_port)
         if (reason := why_none()) is None:
             of_console(node.address, topics, psutil.Process(node.pid))
         else:
             print(f"  nothing of the console: {reason}")
+        of_metrics(node.address, metrics_port)
 
 
 if __name__ == "__main__":
