@@ -37,8 +37,9 @@ class Run:
 
     def take_some(self, most: int) -> list[tuple[int, int]]:
         """The last ones."""
-        taken = list(self)[-most:]
-        del self.times[-most:]
+        begin = max(len(self.times) - most, 0)
+        taken = list(zip(self.times[begin:], count(self.first + begin), strict=False))
+        del self.times[begin:]
         return taken
 
 
