@@ -9,18 +9,10 @@ from typing import Final
 
 from bench.hand_in_hand.node import HEAP, HandError
 from bench.versus.kafka import fetch, java
+from tests.killed_nodes import OF_KILLED_NODES
 
 from penstock.testing import Cluster
 
-CONFIG: Final = {
-    "broker.session.timeout.ms": "6000",
-    "broker.heartbeat.interval.ms": "500",
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "transaction.state.log.num.partitions": "4",
-}
 LIMIT_S: Final = 600.0
 """Time is not measured here: a busy machine is no failure."""
 
@@ -28,7 +20,7 @@ LIMIT_S: Final = 600.0
 @contextmanager
 def three_nodes() -> Iterator[Cluster]:
     """Processes, any of which may be killed: what two of them have is kept."""
-    with Cluster(nodes=3, process=True, config=CONFIG) as cluster:
+    with Cluster(nodes=3, process=True, config=OF_KILLED_NODES) as cluster:
         yield cluster
 
 

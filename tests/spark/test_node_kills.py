@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.killed_nodes import OF_KILLED_NODES
 from tests.spark.once_campaign import (
     PARTITIONS,
     PATIENCE_S,
@@ -38,13 +39,7 @@ KILLED: Final = int(os.environ.get("KILLS", "5"))
 """So many nodes, each while all queries wait at their steps."""
 NODES, BATCHES = 3, 2
 CONFIG: Final = {
-    "broker.session.timeout.ms": "6000",
-    "broker.heartbeat.interval.ms": "500",
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "transaction.state.log.num.partitions": "4",
+    **OF_KILLED_NODES,
     "leader.imbalance.check.interval.seconds": "1",
     "leader.imbalance.per.broker.percentage": "0",
 }
