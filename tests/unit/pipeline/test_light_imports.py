@@ -40,7 +40,9 @@ def test_what_workers_import_before_they_are_forked_starts_no_thread_but_that_of
         "print(*[name for name in threads if not name.startswith('python')]); print(*sys.modules)"
     )
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # Spark says so to its workers
-    shown = subprocess.run([sys.executable, "-c", program], env=one_thread, capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program, "pyspark.worker"], env=one_thread, capture_output=True, text=True, check=True
+    )
     threads, loaded = (line.split() for line in shown.stdout.splitlines())
     assert set(threads) <= {"jemalloc_bg_thd"}
     assert {"pyspark.worker", "pyarrow", "penstock.pipeline.datasource.writer"} <= set(loaded)
@@ -61,7 +63,7 @@ for _ in range(2):
 
 
 def test_workers_that_are_forked_have_random_numbers_of_their_own() -> None:
-    shown = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True)
+    shown = subprocess.run([sys.executable, "-c", FORKED, "pyspark.worker"], capture_output=True, text=True, check=True)
     assert len(set(shown.stdout.split())) == 2
 
 
