@@ -24,11 +24,14 @@ import pyspark
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
 from tests.cluster.connect_processes import BROKER, SECONDS, a_worker, ask, is_healthy, worker_file
 from tests.cluster.started import environment
 
 from penstock.cli.main import main
 from penstock.pipeline.committed_files import committed_files
+from penstock.pipeline.running.server_session import CLOSED, address_of
 from penstock.pipeline.session import log_properties, prepare_environment
 from penstock.testing import Cluster
 from penstock.testing.quorum_view import wait_until
@@ -44,6 +47,27 @@ sink:
   - {name: once, bootstrap.servers: SERVERS, topic: once, penstock.sink.delivery: exactly-once}
   - {name: topic, bootstrap.servers: SERVERS, topic: topic}
 trigger: 1 second
+"""
+
+TIMES = """
+from pyspark.sql.functions import col, udf
+from rules import FACTOR
+
+SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "numbers", "startingOffsets": "earliest"}
+SINK = {"format": "parquet", "path": "FOLDER"}
+TRIGGER = "1 second"
+
+
+@udf("bigint")
+def times(value):
+    import rules
+
+    assert rules.FACTOR == FACTOR
+    return rules.FACTOR * int(value)
+
+
+def pipeline(source):
+    return source.select(times(col("value")).alias("number"))
 """
 
 
@@ -103,15 +127,23 @@ class Numbers:
         assert producer.flush(SECONDS) == 0
         self.rows += count
 
-    def submit(self, *options: str) -> None:
+    def submit(self, *options: str, file: Path | None = None) -> None:
         places = ["--checkpoint-root", str(self.folder / "checkpoints"), "--worker", self.url]
 
         def submitted() -> bool | None:
-            result = CliRunner().invoke(main, ["pipeline", "submit", str(self._file), *places, *options])
+            result = CliRunner().invoke(main, ["pipeline", "submit", str(file or self._file), *places, *options])
             assert result.exit_code == 0 or "rebalance" in result.output, result.output
             return result.exit_code == 0 or None
 
         wait_until(submitted, SECONDS, "workers that agree who leads")
+
+    def delete(self) -> bool | None:
+        """None while workers do not agree who leads."""
+        try:
+            ask("DELETE", f"{self.url}/connectors/numbers")
+        except urllib.error.HTTPError:
+            return None
+        return True
 
     def told(self, *command: str) -> str:
         result = CliRunner().invoke(main, ["pipeline", *command, "numbers", "--worker", self.url])
@@ -124,10 +156,9 @@ class Numbers:
         except urllib.error.HTTPError:
             return {}
 
-    def open_sessions(self) -> list[list[Any]]:
-        """Of each sink."""
-        found = ask("GET", f"{self.url}/connectors/numbers/offsets")["offsets"]
-        return [one["offset"]["sessions"] for one in found]
+    def open_sessions(self) -> list[Any]:
+        """Of all sinks."""
+        return list(ask("GET", f"{self.url}/connectors/numbers/offsets")["offsets"])
 
     def until_all_are_there(self, what: str) -> None:
         began_s, left = time.monotonic(), dict[str, int]()
@@ -146,9 +177,7 @@ class Numbers:
     def numbers_in(self, name: str) -> list[int]:
         if name != "files":
             return self._numbers_of(name)
-        folder = self.folder / "files"
-        files = committed_files(folder) if (folder / "_spark_metadata").is_dir() else []
-        return [one for file in files for one in pq.read_table(file, partitioning=None).column("number").to_pylist()]
+        return numbers_in_files(self.folder / "files")
 
     def _numbers_of(self, topic: str) -> list[int]:
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader", "enable.partition.eof": True})
@@ -165,6 +194,11 @@ class Numbers:
                 found.append(json.loads(one.value() or b"")["number"])
         finally:
             consumer.close()
+
+
+def numbers_in_files(folder: Path) -> list[int]:
+    files = committed_files(folder) if (folder / "_spark_metadata").is_dir() else []
+    return [one for file in files for one in pq.read_table(file, partitioning=None).column("number").to_pylist()]
 
 
 @pytest.mark.soak
@@ -202,7 +236,7 @@ def test_a_pipeline_at_a_server_outlives_its_worker_and_the_server(tmp_path: Pat
 
         began_s = time.monotonic()
         numbers.told("stop")
-        wait_until(lambda: numbers.open_sessions() == [[], [], []] or None, PATIENCE_S, "sessions that are closed")
+        wait_until(lambda: numbers.open_sessions() == [] or None, PATIENCE_S, "sessions that are closed")
         print(f"stopped after {time.monotonic() - began_s:.1f} s")
         numbers.produce()
         numbers.told("resume")
@@ -212,3 +246,48 @@ def test_a_pipeline_at_a_server_outlives_its_worker_and_the_server(tmp_path: Pat
             assert set(found.values()) == {1}, f"each row is in {name} once"
         twice = len(numbers.numbers_in("topic")) - numbers.rows
         print(f"of {numbers.rows} rows {twice} are in the topic that is written at least once twice")
+
+        last = wait_until(lambda: numbers.report().get("driver"), PATIENCE_S, "a session")["session"]
+        os.kill(worker.pid, signal.SIGKILL)
+        worker, numbers.url = stack.enter_context(a_worker(config))
+        wait_until(numbers.delete, SECONDS, "a worker that leads")
+        wait_until(lambda: is_closed(server.address, last) or None, PATIENCE_S, "the end of a deleted job's queries")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_modules_of_a_job_are_imported_at_the_server(tmp_path: Path) -> None:
+    """By functions that its workers run, for rows of a topic; two jobs have different ones of one name."""
+    with Cluster(config=BROKER) as cluster, ExitStack() as stack:
+        server, numbers = Server(tmp_path), Numbers(tmp_path, cluster.bootstrap_servers)
+        stack.enter_context(server.running())
+        _, numbers.url = stack.enter_context(a_worker(worker_file(tmp_path, cluster.bootstrap_servers, 6_000)))
+        wait_until(partial(is_healthy, numbers.url), SECONDS, "a healthy worker")
+        numbers.produce()
+        for name, factor in (("twice", 2), ("thrice", 3)):
+            (tmp_path / name / "rules").mkdir(parents=True)
+            (tmp_path / name / "rules" / "__init__.py").write_text(f"FACTOR = {factor}\n")
+            file = tmp_path / f"{name}.py"
+            text = TIMES.replace("SERVERS", cluster.bootstrap_servers).replace("FOLDER", str(tmp_path / name / "out"))
+            file.write_text(text)
+            numbers.submit("--driver", server.address, "--module", str(tmp_path / name / "rules"), file=file)
+        for name, factor in (("twice", 2), ("thrice", 3)):
+            expected = {factor * number for number in range(numbers.rows)}
+            folder = tmp_path / name / "out"
+            wait_until(partial(_has_all, folder, expected), PATIENCE_S, f"all rows of {name}")
+
+
+def _has_all(folder: Path, expected: set[int]) -> bool | None:
+    return set(numbers_in_files(folder)) == expected or None
+
+
+def is_closed(server: str, session: str) -> bool:
+    """Whether the server refuses it; it asks in that session, as what is late does."""
+    opened = SparkSession(address_of(server, session))
+    try:
+        opened.client.get_configs("spark.sql.session.timeZone")
+    except PySparkException as error:
+        return CLOSED in str(error)
+    finally:
+        opened.client.close()
+    return False

@@ -156,6 +156,9 @@ class Told:
     def offset(self, partition: Any) -> Any:
         return None
 
+    def offsets(self) -> list[Any]:
+        return []
+
     def rows(self, offsets: Sequence[Any]) -> list[tuple[bytes, bytes | None]]:
         return [(str(of).encode(), str(offset).encode()) for of, offset in offsets]
 

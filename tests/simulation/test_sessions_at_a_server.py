@@ -1,7 +1,8 @@
 """Workers that die at any moment, with queries at a server of Spark Connect: none takes over from a later one.
 
 The server is played: it opens a session when something is asked in it, never again after it was closed, and runs one
-query for a checkpoint, the one that was begun last. What a worker has sent may arrive long after its death.
+query for a checkpoint, the one that was begun last. What a worker has sent, to the server or to be stored, may arrive
+long after its death.
 """
 
 import asyncio
@@ -19,14 +20,13 @@ from penstock.client.errors import ConnectionFailedError
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import at_server
 from penstock.pipeline.jobs.at_server import Fence
-from penstock.pipeline.jobs.keys import SINKS
 from penstock.pipeline.jobs.report import JobReport
-from penstock.work.connect.api import Position, SourceContext
+from penstock.work.connect.api import Changes, Position, SourceContext
 from penstock.work.connect.runtime.generations import FencedError
 
-STEPS, SEEDS = 60, 15
+STEPS, SEEDS = 60, 30
 SERVER = "sc://a:1"
-CONFIG = {SINKS: '["one", "two"]'}
+SINKS = ("one", "two")
 
 
 class KilledError(Exception):
@@ -39,7 +39,8 @@ class World:
         self.wrong: list[str] = []
         self.generation, self.turn = 0, 0
         """The group counts its generations anew where it was forgotten, turns of the task are counted for all time."""
-        self._stored: dict[str, Position] = {}
+        self._stored: dict[str, tuple[Position, Position]] = {}
+        self._late: list[Changes] = []
         self._open, self._closed = set[str](), set[str]()
         self._active: str | None = None
         self._turns: dict[str, int] = {}
@@ -82,22 +83,36 @@ class World:
 
     def context(self, generation: int, *, is_over: bool = False) -> SourceContext:
         """`is_over`: the worker stood still since it has read what is stored, and its time is over."""
-        read = dict(self._stored)
+        read = list(self._stored.values())
 
-        async def store(partition: Position, offset: Position) -> None:
+        async def store(offsets: Changes) -> None:
             self.die_perhaps()
             if is_over:
                 raise FencedError
-            self._stored[json.dumps(partition)] = offset
+            if self.chance.random() < 0.25:  # it stands still behind its look at the clock
+                self._late.append(offsets)
+                raise KilledError
+            self.write(offsets)
             self.die_perhaps()
 
         answers = count(10**9)
         return SourceContext(
-            lambda partition: read.get(json.dumps(partition)),
+            lambda _: None,
             lambda: -math.inf if is_over else next(answers),
+            all_stored=lambda: read,
             store=store,
             generation=generation,
         )
+
+    def forget_stored(self) -> None:
+        self._stored = {}
+
+    def write(self, offsets: Changes) -> None:
+        for partition, offset in offsets:
+            if offset is None:
+                self._stored.pop(json.dumps(partition), None)
+            else:
+                self._stored[json.dumps(partition)] = partition, offset
 
     async def begin(self) -> None:
         """Of a next generation, or of the same one again; who has had the task before is dead."""
@@ -107,7 +122,7 @@ class World:
         is_next = self.chance.random() < 0.7 or self.generation == 0
         self.generation, self.turn = self.generation + is_next, self.turn + is_next
         stale = self.context(before, is_over=True) if is_next and before else None
-        fence, report = Fence(CONFIG, self.context(self.generation), SERVER), JobReport(("one", "two"))
+        fence, report = Fence(SINKS, self.context(self.generation), SERVER), JobReport(SINKS)
         try:
             await fence.begin(report)
             self.die_perhaps()
@@ -121,7 +136,7 @@ class World:
             self._holder = fence, report
         if stale is not None and self.chance.random() < 0.3:
             with suppress(FencedError, KilledError, PipelineError):
-                await Fence(CONFIG, stale, SERVER).begin(JobReport(("one", "two")))
+                await Fence(SINKS, stale, SERVER).begin(JobReport(SINKS))
 
     def send(self, session: str) -> None:
         self._turns[session] = self.turn
@@ -154,6 +169,8 @@ class World:
 
     async def run(self) -> list[str]:
         for _ in range(STEPS):
+            if self._late and self.chance.random() < 0.3:
+                self.write(self._late.pop(0))
             await self.chance.choice((self.begin, self.begin, self.stop, self._server_goes_on))()
         return self.wrong
 
@@ -201,6 +218,12 @@ def test_no_query_takes_over_from_a_later_one_and_none_outlives_its_task(monkeyp
 async def nothing(*_: Any) -> None: ...
 
 
+def replaces_all(world: World, offsets: Changes, write: Callable[..., None] = World.write) -> None:
+    """As a list of all sessions would."""
+    world.forget_stored()
+    write(world, offsets)
+
+
 async def refuses(*_: Any) -> None:
     raise PipelineError("there is a later generation")
 
@@ -209,7 +232,8 @@ async def refuses(*_: Any) -> None:
     ("of", "name", "bug", "wrong"),
     [
         (Fence, "_close", nothing, "takes over from"),
-        (Fence, "_store", nothing, "takes over from"),
+        (SourceContext, "store", nothing, "takes over from"),
+        (World, "write", replaces_all, "takes over from"),
         (Fence, "_until_asked", refuses, "who has the task cannot begin"),
         (Fence, "end", nothing, "goes on though its task has stopped"),
         (World, "ask_in", lambda self, session: self._open.add(session) or True, "takes over from"),

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.spark.topics import T0_MS, batch_frame, filled_topic, new_topic, numbered, values_of, write
 from tests.unit.pipeline.options.test_java_pattern import NAMES, PATTERNS
 
+from penstock.pipeline.warm_workers import WRITER
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record
 
@@ -129,8 +130,11 @@ def test_patterns_find_what_java_itself_finds(spark: SparkSession) -> None:
 def test_workers_are_forked_from_a_daemon_that_has_imported(spark: SparkSession) -> None:
     def main_module(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"name": [str(sys.modules["__main__"].__spec__), *sys.path]})
+            names = [str(sys.modules["__main__"].__spec__), str(WRITER in sys.modules), *sys.path]
+            yield pa.RecordBatch.from_pydict({"name": names})
 
-    (daemon, *places) = [row.name for row in spark.range(1).mapInArrow(main_module, "name string").collect()]
+    told = spark.range(1).mapInArrow(main_module, "name string").collect()
+    (daemon, has_writer, *places) = [row.name for row in told]
     assert "penstock.pipeline.warm_workers" in daemon
+    assert has_writer == "True"
     assert not [place for place in places if place.endswith("pyspark.zip")]

@@ -1,8 +1,11 @@
 """Spark's daemon of Python workers, with the workers' imports done before it forks them.
 
 Spark imports in each worker, as a module that starts threads must not be there before a fork. What is named here starts
-none: no pyarrow, no numpy, no numba. In a driver with many queries the workers that plan the first batch of each have
-the reader beforehand, as planners of streams do (`warm_planners`).
+none but that of pyarrow's allocator, which knows of forks.
+
+Workers of tasks have the writer beforehand, and with it pyarrow and numpy, which Spark tells to have one thread; no
+numba. What plans does without these: each kind of plan has a daemon of its own. In a driver with many queries the
+workers that plan the first batch of each have the reader, as planners of streams do (`warm_planners`).
 """
 
 import gc
@@ -17,8 +20,10 @@ from penstock.pipeline import ask_planners
 
 PLANS: Final = "pyspark.sql.worker.plan_data_source_read"
 READER: Final = "penstock.pipeline.datasource.limited_reader"
+TASKS: Final = "pyspark.worker"
+WRITER: Final = "penstock.pipeline.datasource.writer"
 BEFORE_THE_FORK: Final = (
-    "pyspark.worker",
+    TASKS,
     "pyspark.sql.datasource",
     "penstock.client.blocking.produce",
     "penstock.client.blocking.transactions",
@@ -28,19 +33,26 @@ BEFORE_THE_FORK: Final = (
 
 
 def import_all() -> None:
-    """What was imported stays out of the collector's way, so that the workers share its pages."""
-    for name in BEFORE_THE_FORK:
+    """What was imported stays out of the collector's way, so that the workers share its pages.
+
+    Each has random numbers of its own: those of numpy would go on from the same place in all, where it has begun with
+    them on its import.
+    """
+    for name in (*BEFORE_THE_FORK, *for_its_kind()):
         import_module(name)
+    if (random := sys.modules.get("numpy.random")) is not None:
+        os.register_at_fork(after_in_child=random.seed)
     gc.freeze()
 
 
-def before_planning() -> tuple[str, ...]:
-    """What such workers have beforehand."""
-    return (PLANS, READER) if ask_planners.PLACE in os.environ and sys.argv[1:] == [PLANS] else ()
+def for_its_kind() -> tuple[str, ...]:
+    """What the workers of such a daemon have beforehand as well."""
+    kind = sys.argv[1:]
+    if kind == [TASKS]:
+        return (WRITER,)
+    return (PLANS, READER) if kind == [PLANS] and ask_planners.PLACE in os.environ else ()
 
 
 if __name__ == "__main__":
-    for module in before_planning():
-        import_module(module)
     import_all()
     daemon.manager()

@@ -1,5 +1,6 @@
 """Spark imports `pyspark_penstock` in each of its sessions and workers: that must cost next to nothing."""
 
+import os
 import subprocess
 import sys
 
@@ -32,16 +33,38 @@ def test_the_session_is_found_without_pyspark() -> None:
     assert shown.stdout == "False\n"
 
 
-def test_what_workers_import_before_they_are_forked_starts_no_thread() -> None:
+def test_what_workers_import_before_they_are_forked_starts_no_thread_but_that_of_an_allocator() -> None:
     program = (
-        "import sys, threading; from penstock.pipeline.warm_workers import import_all; import_all(); "
-        "print(threading.active_count(), *sys.modules)"
+        "import sys; from pathlib import Path; from penstock.pipeline.warm_workers import import_all; import_all(); "
+        "places = Path('/proc/self/task').glob('*/comm'); threads = [place.read_text().strip() for place in places]; "
+        "print(*[name for name in threads if not name.startswith('python')]); print(*sys.modules)"
     )
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    count, *loaded = shown.stdout.split()
-    assert count == "1"
-    assert "pyspark.worker" in loaded
-    assert [name for name in loaded if name in ("pyarrow", "numba", "numpy", "pandas")] == []
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # Spark says so to its workers
+    shown = subprocess.run(
+        [sys.executable, "-c", program, "pyspark.worker"], env=one_thread, capture_output=True, text=True, check=True
+    )
+    threads, loaded = (line.split() for line in shown.stdout.splitlines())
+    assert set(threads) <= {"jemalloc_bg_thd"}
+    assert {"pyspark.worker", "pyarrow", "penstock.pipeline.datasource.writer"} <= set(loaded)
+    assert [name for name in loaded if name in ("numba", "pandas")] == []
+
+
+FORKED = """
+import os
+import numpy.random
+from penstock.pipeline.warm_workers import import_all
+import_all()
+for _ in range(2):
+    if os.fork() == 0:
+        print(numpy.random.random(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_workers_that_are_forked_have_random_numbers_of_their_own() -> None:
+    shown = subprocess.run([sys.executable, "-c", FORKED, "pyspark.worker"], capture_output=True, text=True, check=True)
+    assert len(set(shown.stdout.split())) == 2
 
 
 WRITER = """

@@ -16,7 +16,7 @@ from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.run import plain_message
-from penstock.pipeline.running.server_session import apply, is_out_of_reach, open_session
+from penstock.pipeline.running.server_session import apply, is_out_of_reach, open_session, send_modules
 from penstock.pipeline.server_address import server_address
 
 CLOSE_BEFORE_S: Final = 6.0
@@ -27,6 +27,7 @@ class ServerPlace(Place):
     def __init__(self, said: str) -> None:
         words = json.loads(said)
         self._server, self._id, self._patience_s = words["server"], words["session"], float(words["patience_s"])
+        self._modules = [Path(folder) for folder in words["modules"]]
         self._session: Any = None
         self._closing = threading.Lock()
 
@@ -39,6 +40,8 @@ class ServerPlace(Place):
         try:
             try:
                 apply(session, settings)
+                for folder in self._modules:
+                    send_modules(session, folder)
             except PySparkException as error:
                 raise PipelineError(f"{place}: {plain_message(error)}") from error
             yield session

@@ -58,6 +58,8 @@ class BlockingCluster:
         self._looked_up: set[str] = set()
         """Topics about which the cluster need not be asked before their partitions are used."""
         self._connections: dict[Address, BlockingConnection] = {}
+        self._spare: dict[Address, BlockingConnection] = {}
+        """Beside the shared ones: those that were given back."""
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._was_reached = False
 
@@ -158,8 +160,16 @@ class BlockingCluster:
             self._connections[address] = connection
         return connection
 
+    def own_connection(self, address: Address) -> BlockingConnection:
+        """For the caller alone, who gives it back or closes it."""
+        return self._spare.pop(address, None) or self.new_connection(address)
+
+    def give_back(self, address: Address, connection: BlockingConnection) -> None:
+        """The next one to want its own gets it, unless an answer is still to come."""
+        if not connection.is_idle or self._spare.setdefault(address, connection) is not connection:
+            connection.close()
+
     def new_connection(self, address: Address) -> BlockingConnection:
-        """For the caller alone."""
         settings = self.settings
         try:
             connection = BlockingConnection(
@@ -206,6 +216,8 @@ class BlockingCluster:
     def close(self) -> None:
         for address in list(self._connections):
             self.drop(address)
+        while self._spare:
+            self._spare.popitem()[1].close()
 
     # Trying again
 

@@ -124,7 +124,7 @@ class BlockingProducer:
         )
         try:
             if address not in self._connections:
-                self._connections[address] = self._cluster.new_connection(address)
+                self._connections[address] = self._cluster.own_connection(address)
             connection = self._connections[address]
             newest = None if self._transactional_id is None else NEWEST_IN_TRANSACTIONS
             connection.send(ApiKey.PRODUCE, request, connection.version_of(ApiKey.PRODUCE, newest))
@@ -140,8 +140,8 @@ class BlockingProducer:
 
     def close(self) -> None:
         """What is on its way may be stored or not."""
-        for address in list(self._connections):
-            self._drop(address)
+        while self._connections:
+            self._cluster.give_back(*self._connections.popitem())
 
     def _land(self) -> tuple[dict[TopicPartition, bytes | bytearray], Exception | None]:
         """Read all answers; returns the batches to send again, and why: None if their leaders are known now."""

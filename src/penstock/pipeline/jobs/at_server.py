@@ -18,11 +18,11 @@ from typing import Any, Final
 from penstock.client.errors import ConnectionFailedError
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.child import GuardedProcess, Listener
-from penstock.pipeline.jobs.commands import RUN, run_arguments
-from penstock.pipeline.jobs.keys import AT_SERVER, DRAIN_MS, KEYS, SINKS
+from penstock.pipeline.jobs.commands import RUN, importing, modules_of, run_arguments
+from penstock.pipeline.jobs.keys import AT_SERVER, DRAIN_MS, KEYS
 from penstock.pipeline.jobs.launching import Run
 from penstock.pipeline.jobs.report import JobReport
-from penstock.pipeline.jobs.server_sessions import ServerSession, ServerSessions, partition_of
+from penstock.pipeline.jobs.server_sessions import ServerSession, ServerSessions
 from penstock.pipeline.server_address import USER, server_address
 from penstock.work.connect.api import SourceContext
 from penstock.work.connect.config import parse
@@ -39,11 +39,10 @@ LOOK_EVERY_S: Final = 0.05
 class Fence:
     """Of one task. It does nothing for one that has never been at a server."""
 
-    def __init__(self, config: Mapping[str, str], context: SourceContext, server: str | None) -> None:
-        """`server` is the whole address of the one to begin at, or None."""
+    def __init__(self, sinks: Collection[str] | None, context: SourceContext, server: str | None) -> None:
+        """`sinks` are the task's, or None for all of a job; `server` is the whole address of its server, or None."""
         self._context, self._server = context, None if server is None else server_address(server)
-        sinks: list[str] = json.loads(config[SINKS])
-        self._sessions = ServerSessions({sink: context.offset(partition_of(sink)) for sink in sinks})
+        self._sessions = ServerSessions(context.offsets(), sinks)
         self.session: ServerSession | None = None
 
     async def begin(self, report: JobReport) -> None:
@@ -53,12 +52,15 @@ class Fence:
         newer = self._sessions.newer_than(self._context.generation)
         if newer is not None:
             await self._until_asked(newer)
-        await self._close(self._sessions.known, report)
+        await self.close_all(report)
         if self._server is not None:
             mine = ServerSession(str(self._server.public), str(uuid.uuid4()), self._context.generation)
-            self._sessions.begin(mine)
-            await self._store()
+            await self._context.store(self._sessions.begin(mine))
             self.session = mine
+
+    async def close_all(self, report: JobReport) -> None:
+        """ConnectionFailedError where that is not known of its server."""
+        await self._close(self._sessions.known, report)
 
     async def _until_asked(self, newer: ServerSession) -> None:
         """A group that nobody was in is forgotten, and counts from 1 again: its next answer to this worker tells
@@ -74,13 +76,20 @@ class Fence:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def launch(self, config: Mapping[str, str], owned_until_s: Callable[[], float], listener: Listener) -> Run:
-        """The process that watches queries in the session that was begun."""
+        """The process that watches queries in the session that was begun, and takes the job's modules there."""
         assert self.session is not None
         patience_ms = float(config.get(SHUTDOWN.name, DRAIN_MS))
-        said = {"server": str(self._server), "session": self.session.session, "patience_s": patience_ms / 1000}
+        places = [str(modules) for modules in [modules_of(config)] if modules is not None]
+        said = {
+            "server": str(self._server),
+            "session": self.session.session,
+            "patience_s": patience_ms / 1000,
+            "modules": places,
+        }
         command = [*RUN, "run", *run_arguments(config)]
         given = parse(KEYS, config)["pipeline"] or ""
-        return GuardedProcess(command, given, owned_until_s, listener, {AT_SERVER: json.dumps(said)})
+        environment = {AT_SERVER: json.dumps(said), **importing(places)}
+        return GuardedProcess(command, given, owned_until_s, listener, environment)
 
     async def end(self, report: JobReport) -> None:
         """After the process has ended: its session is closed, if it has not done so itself."""
@@ -128,12 +137,7 @@ class Fence:
         return str(self._server.saying(USER, its.user))
 
     async def _forget(self, closed: Collection[str]) -> None:
-        self._sessions.forget(closed)
-        await self._store()
-
-    async def _store(self) -> None:
-        for partition, position in self._sessions.positions():
-            await self._context.store(partition, position)
+        await self._context.store(self._sessions.forget(closed))
 
     def as_json(self) -> dict[str, Any]:
         one = self.session

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from penstock.pipeline.jobs.code import MODULES, hash_of, unpacked
-from penstock.pipeline.jobs.keys import ALL_CORES, KEYS, SINKS, VALUES
+from penstock.pipeline.jobs.keys import ALL_CORES, KEYS, REQUIREMENTS, SINKS, VALUES
 from penstock.pipeline.session import cache_directory
 from penstock.pipeline.spec.declarative import is_declarative
 from penstock.work.connect.config import parse, with_prefix
@@ -30,18 +30,28 @@ def file_of(config: Mapping[str, str]) -> Path:
 
 def prepared(config: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """The command of the process and its environment, where the code that comes with the job can be imported."""
-    root, command, places = cache_directory() / "code", child_command(config), list[str]()
-    if code := config.get("pipeline.code"):
-        places.append(str(unpacked(code, root) / MODULES))
-    if requirements := config.get("pipeline.requirements"):
+    root, command = cache_directory() / "code", child_command(config)
+    places = [str(modules) for modules in [modules_of(config)] if modules is not None]
+    if requirements := config.get(REQUIREMENTS):
         folder = root / f"requirements-{hash_of(requirements)}"
         listed = folder.with_suffix(".txt")
         listed.parent.mkdir(parents=True, exist_ok=True)
         listed.write_text(requirements)
         command = [sys.executable, "-m", "penstock.pipeline.jobs.installed", str(listed), str(folder), *command]
         places.append(str(folder))
+    return command, importing(places)
+
+
+def modules_of(config: Mapping[str, str]) -> Path | None:
+    """The folder of those that come with the job; PipelineError."""
+    code = config.get("pipeline.code")
+    return unpacked(code, cache_directory() / "code") / MODULES if code else None
+
+
+def importing(places: Sequence[str]) -> dict[str, str]:
+    """The environment of a process that imports from there first."""
     kept = [place for place in [os.environ.get("PYTHONPATH", "")] if place]
-    return command, {"PYTHONPATH": os.pathsep.join([*places, *kept])} if places else {}
+    return {"PYTHONPATH": os.pathsep.join([*places, *kept])} if places else {}
 
 
 def child_command(config: Mapping[str, str]) -> list[str]:

@@ -29,6 +29,7 @@ from penstock.pipeline.jobs.keys import (
     KEYS,
     OF_A_WORKER,
     OWN,
+    REQUIREMENTS,
     SHARED,
     SINKS,
     TOPICS,
@@ -69,7 +70,7 @@ class PipelineTask(SourceTask):
         sinks, topics = json.loads(config[SINKS]), json.loads(config.get(TOPICS, "{}"))
         self._report = JobReport(tuple(sinks), context.failures, context.failed_runs, topics)
         driver = driver_of(config, context.worker)
-        self._fence = Fence(config, context, driver if driver.startswith(SERVER) else None)
+        self._fence = Fence(sinks, context, server_in(driver))
         await self._fence.begin(self._report)
         launcher = self._fence if self._fence.session is not None else launcher_of(driver, context.worker)
         self._run = launcher.launch(config, context.owned_until_s, self._report)
@@ -111,6 +112,10 @@ class PipelineTask(SourceTask):
         return self._report.metrics() if hasattr(self, "_report") else ()
 
 
+def server_in(driver: str) -> str | None:
+    return driver if driver.startswith(SERVER) else None
+
+
 def launcher_of(driver: str, worker: WorkerContext) -> Launcher:
     """Of those on the worker's machine."""
     return worker.shared(SharedDriver) if driver == SHARED else worker.shared(OwnProcesses)
@@ -126,11 +131,14 @@ def driver_of(config: Mapping[str, str], worker: WorkerContext) -> str:
 
 def _why_not(config: Mapping[str, str], driver: str) -> str:
     """Why a job needs a process of its own instead of such a driver; empty if it does not."""
-    for key in CODE:
-        if config.get(key) and driver == SHARED:
-            return f"{key} is imported by the job's own process, as another job may bring other code of the same names"
-        if config.get(key):
-            return f"{key} is imported by the job's own process, and the server would not find it: install it there"
+    if driver == SHARED and (key := next(filter(config.get, CODE), None)):
+        return f"{key} is imported by the job's own process, as another job may bring other code of the same names"
+    if driver != SHARED and config.get(REQUIREMENTS):
+        return (
+            f"{REQUIREMENTS} (--requirements) are packages for the job's own process, and a server has its own: leave "
+            "them out and install them where the worker, the server and its executors run, or send what is plain "
+            "Python as modules (--module)"
+        )
     if config.get("master", ALL_CORES) != ALL_CORES and driver == SHARED:
         return "master is the shared driver's: its worker says it (pipeline.driver.master)"
     if config.get("master", ALL_CORES) != ALL_CORES:
@@ -165,6 +173,10 @@ class PipelineConnector(SourceConnector):
                 "Connect, can be forgotten only: a server that is gone for good is not asked any more"
             )
 
+    async def deleted(self, config: Mapping[str, str], context: SourceContext) -> None:
+        """Queries at servers of Spark Connect end that a worker which was killed has left there."""
+        await Fence(None, context, server_in(driver_of(config, context.worker))).close_all(JobReport(()))
+
 
 def sinks_of(config: Mapping[str, str]) -> list[str]:
     """The names of the pipeline's sinks; ConfigError."""
@@ -198,7 +210,7 @@ def declared(config: Mapping[str, str]) -> PipelineSpec | DeclarativeSpec:
     if file is not None and is_declarative(Path(file)):
         return _declarative(Path(file), settings, values)
     try:
-        checked_requirements(settings["pipeline.requirements"] or "")
+        checked_requirements(settings[REQUIREMENTS] or "")
         name, path = config["name"], file_of(config)
         spec = load_yaml(text, name, values=values) if text is not None else declared_in(path, values)
     except PipelineError as error:

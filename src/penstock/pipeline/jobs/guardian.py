@@ -85,6 +85,8 @@ def guard(command: Sequence[str]) -> None:
     messages = read_messages(sys.stdin.fileno())
     first = next(message for message in messages if message)
     until = float(first["until"])
+    if time.monotonic() >= until:  # its worker stood still before it started this
+        return
     with tempfile.TemporaryFile() as given:
         given.write(first.get("input", "").encode())
         given.seek(0)

@@ -26,7 +26,8 @@ SINKS: Final = "pipeline.sinks"
 """In a task's configuration: the names of its sinks, as JSON."""
 TOPICS: Final = "pipeline.topics"
 """Beside them: which topics are `read`, and which one each sink `writes`, as JSON."""
-CODE: Final = ("pipeline.code", "pipeline.requirements")
+REQUIREMENTS: Final = "pipeline.requirements"
+CODE: Final = ("pipeline.code", REQUIREMENTS)
 EVERY: Final = "schedule.interval.ms"
 VALUES: Final = "set."
 """Before the names of values that the pipeline's file has as `${NAME}`."""
@@ -43,7 +44,7 @@ KEYS: Final = (
     ConfigKey(
         "pipeline.code", documentation="modules that the pipeline imports, as submit packs them", importance="low"
     ),
-    ConfigKey("pipeline.requirements", documentation="packages that it needs, a line NAME==VERSION for each"),
+    ConfigKey(REQUIREMENTS, documentation="packages that it needs, a line NAME==VERSION for each"),
     ConfigKey("checkpoint.root", documentation="a directory that all workers see: it has a checkpoint for each sink"),
     ConfigKey("master", default=ALL_CORES, documentation="where Spark runs"),
     ConfigKey("bootstrap.servers", documentation="the cluster, instead of what the pipeline says"),

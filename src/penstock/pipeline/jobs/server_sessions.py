@@ -5,14 +5,18 @@ next closes it before another one begins. What a dead worker has sent and nobody
 opens no session again that it has closed.
 
 written down --begin--> may run queries --its server says that it is closed--> forgotten
+
+Each session of a sink is a partition of its own, so that a worker that stood still while it wrote takes nothing away
+from the next one: what comes late is one more session, or is about one that was closed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.protocol.value import Value
 
 Position = Mapping[str, Any]
+Changes = list[tuple[Position, Position | None]]
 MOST_KEPT: Final = 8
 """Of a sink: those at servers that nobody has reached since. Spark ends a session that nobody uses after an hour."""
 
@@ -26,42 +30,47 @@ class ServerSession(Value):
 
 
 class ServerSessions:
-    def __init__(self, stored: Mapping[str, Position | None]) -> None:
-        """By sinks."""
-        self._of_sinks = {sink: _sessions(position) for sink, position in stored.items()}
+    def __init__(self, stored: Iterable[tuple[Position, Position]], sinks: Collection[str] | None = None) -> None:
+        """Of all that is stored, that of these sinks, or of all. A task has some of its job's."""
+        self._of_sinks: dict[str, dict[str, ServerSession]] = {sink: {} for sink in sinks or ()}
+        for partition, offset in stored:
+            sink, session = partition.get("sink"), partition.get("session")
+            if session is not None and (sinks is None or sink in sinks):
+                one = ServerSession(str(offset["server"]), str(session), int(offset["generation"]))
+                self._of_sinks.setdefault(str(sink), {})[one.session] = one
 
     @property
     def known(self) -> list[ServerSession]:
         """Each once, the oldest first."""
-        return list(dict.fromkeys(one for sessions in self._of_sinks.values() for one in sessions))
+        by_id: dict[str, ServerSession] = {}
+        for sessions in self._of_sinks.values():
+            by_id |= sessions
+        return list(by_id.values())
 
     def newer_than(self, generation: int) -> ServerSession | None:
         """One of a later generation: the task is somebody else's by now."""
         return next((one for one in self.known if one.generation > generation > 0), None)
 
-    def begin(self, session: ServerSession) -> None:
+    def begin(self, one: ServerSession) -> Changes:
+        """Returns what is to be stored."""
+        changes: Changes = []
         for sink, sessions in self._of_sinks.items():
-            self._of_sinks[sink] = (*sessions, session)[-MOST_KEPT:]
+            sessions[one.session] = one
+            changes.append((_partition(sink, one.session), {"server": one.server, "generation": one.generation}))
+            for session in list(sessions)[:-MOST_KEPT]:
+                del sessions[session]
+                changes.append((_partition(sink, session), None))
+        return changes
 
-    def forget(self, closed: Iterable[str]) -> None:
-        """Those of which their servers have said that they are closed."""
-        gone = set(closed)
-        for sink, sessions in self._of_sinks.items():
-            self._of_sinks[sink] = tuple(one for one in sessions if one.session not in gone)
-
-    def positions(self) -> list[tuple[Position, Position]]:
-        """What is to be stored."""
-        return [(partition_of(sink), _position(sessions)) for sink, sessions in self._of_sinks.items()]
-
-
-def partition_of(sink: str) -> Position:
-    return {"sink": sink}
-
-
-def _position(sessions: Sequence[ServerSession]) -> Position:
-    return {"sessions": [[one.server, one.session, one.generation] for one in sessions]}
+    def forget(self, closed: Iterable[str]) -> Changes:
+        """Those of which their servers have said that they are closed. Returns what is to be stored."""
+        return [
+            (_partition(sink, session), None)
+            for session in closed
+            for sink, sessions in self._of_sinks.items()
+            if sessions.pop(session, None) is not None
+        ]
 
 
-def _sessions(position: Position | None) -> tuple[ServerSession, ...]:
-    found = (position or {}).get("sessions") or ()
-    return tuple(ServerSession(str(server), str(session), int(number)) for server, session, number in found)
+def _partition(sink: str, session: str) -> Position:
+    return {"sink": sink, "session": session}

@@ -5,8 +5,11 @@ before it answers.
 """
 
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
@@ -23,6 +26,7 @@ PENSTOCK: Final = "penstock"
 """Sessions are those of a user, so each worker says the same one, whoever has started it."""
 CLOSED: Final = "SESSION_CLOSED"
 OF_A_SESSION: Final = "spark.sql."
+MODULES: Final = "modules"
 
 
 class Patience(DefaultPolicy):
@@ -85,6 +89,15 @@ def refused_settings(session: Any, settings: Mapping[str, str]) -> list[str]:
         for key in settings
         if not (key.startswith(OF_A_SESSION) and session.conf.isModifiable(key))
     ]
+
+
+def send_modules(session: Any, folder: Path) -> None:
+    """What queries of this session import there: modules and packages of a folder, as a zip file. Another session has
+    others of the same names.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-modules-", ignore_cleanup_errors=True) as place:
+        packed = shutil.make_archive(str(Path(place) / MODULES), "zip", folder)
+        session.addArtifacts(packed, pyfile=True)
 
 
 def close(server: str, session: str, patience_s: float) -> None:

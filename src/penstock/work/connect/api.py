@@ -135,10 +135,11 @@ class SourceContext:
         failed_runs: int = 0,
         transactions: TransactionContext | None = None,
         worker: WorkerContext | None = None,
-        store: Callable[[Position, Position], Awaitable[None]] | None = None,
+        all_stored: Callable[[], Sequence[tuple[Position, Position]]] = tuple,
+        store: Callable[[Changes], Awaitable[None]] | None = None,
         generation: int = 0,
     ) -> None:
-        self._stored, self._store = stored, store
+        self._stored, self._all_stored, self._store = stored, all_stored, store
         self.worker = worker or WorkerContext()
         self.generation = generation
         """Of the group of workers, as this one knew it when the task began; 0 for a worker that stands alone."""
@@ -159,12 +160,17 @@ class SourceContext:
         """How far this partition of the source has been read; None if it never was."""
         return self._stored(partition)
 
-    async def store(self, partition: Position, offset: Position) -> None:
+    def offsets(self) -> Sequence[tuple[Position, Position]]:
+        """What is stored of all partitions of the connector, those of its other tasks included."""
+        return self._all_stored()
+
+    async def store(self, offsets: Changes) -> None:
         """What the next one to have the task must know, beside the offsets of records, before anything is begun. It is
-        stored when this returns; FencedError where the task is not this worker's any more.
+        stored when this returns; FencedError where the task is not this worker's any more. A worker that stands still
+        in this call may store it much later: what another one must not lose is a partition of its own.
         """
         if self._store is not None:
-            await self._store(partition, offset)
+            await self._store(offsets)
 
 
 class SinkContext:
@@ -299,6 +305,13 @@ class SourceConnector(Connector):
         """A request changes these offsets of the connector, which is stopped; ValueError if they cannot be (KIP-875).
 
         The connector has not been started.
+        """
+        return None
+
+    def deleted(self, config: Mapping[str, str], context: SourceContext) -> Awaitable[None] | None:
+        """The connector is no more, and none of its tasks runs: what they may have left elsewhere can be ended.
+
+        Called by the worker that leads, which may end at any moment. The connector has not been started.
         """
         return None
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import OUT_OF_REACH, PipelineError
 from penstock.pipeline.jobs.keys import AT_SERVER
 
-SAID = json.dumps({"server": "sc://a:1/;token=secret", "session": "its-session", "patience_s": 30})
+SAID = json.dumps({"server": "sc://a:1/;token=secret", "session": "its-session", "patience_s": 30, "modules": []})
 
 
 class Server:
@@ -29,6 +30,11 @@ class Server:
     def open_session(self, server: str, session: str) -> Any:
         self.asked += [server, session]
         return self
+
+    def addArtifacts(self, path: str, *, pyfile: bool) -> None:  # noqa: N802 - Spark's name
+        assert pyfile
+        names = sorted(zipfile.ZipFile(path).namelist())
+        self.asked += [Path(path).name, " ".join(names)]
 
     def release_session(self) -> None:
         self._fail()
@@ -64,6 +70,16 @@ def test_it_closes_its_session_and_tells_so(
     run(ServerPlace(SAID), **{"spark.sql.ansi.enabled": "true"})
     assert server.asked == ["sc://a:1/;token=secret", "its-session", "closed", "left"]
     assert json.loads(capsys.readouterr().out) == {"event": "closed", "session": "its-session"}
+
+
+def test_modules_are_taken_to_its_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    for name in ("helper.py", "rules/__init__.py"):
+        (tmp_path / name).write_text("ANSWER = 42\n")
+    server = Server()
+    monkeypatch.setattr(pipeline_at_server, "open_session", server.open_session)
+    run(ServerPlace(json.dumps({**json.loads(SAID), "modules": [str(tmp_path)]})))
+    assert server.asked[2:4] == ["modules.zip", "helper.py rules/ rules/__init__.py"]
 
 
 def test_a_server_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,9 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, 
 
 from penstock.client import blocking
 from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.blocking.produce import BlockingProducer
+from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import (
     LeaderIdAndEpoch,
@@ -75,6 +77,30 @@ def looks_and_pauses(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> tupl
 def test_a_leader_that_a_refusal_names_is_asked_at_once(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.scripts[ApiKey.PRODUCE] = [refused(fake, 5), refused(fake, 6), stored]
     assert looks_and_pauses(fake, monkeypatch) == (1, 0)
+
+
+def test_one_after_another_have_the_same_connection(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the tasks of a worker do; but not one on which an answer is still to come."""
+    made: list[BlockingConnection] = []
+    new_connection = BlockingCluster.new_connection
+
+    def noted(cluster: BlockingCluster, address: Address) -> BlockingConnection:
+        made.append(new_connection(cluster, address))
+        return made[-1]
+
+    monkeypatch.setattr(BlockingCluster, "new_connection", noted)
+    fake.scripts[ApiKey.PRODUCE] = [stored] * 4
+    assert fake.broker is not None
+    cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
+    for is_flushed in (True, True, False, True):
+        producer = BlockingProducer(cluster)
+        producer.send({(TOPIC, 0): BATCH})
+        if is_flushed:
+            producer.flush()
+        producer.close()
+    cluster.close()
+    shared, first, second = made
+    assert all(connection._socket.fileno() == -1 for connection in (shared, first, second)), "all are closed"
 
 
 @pytest.mark.parametrize("says_where", [True, False], ids=["no later epoch", "nobody says where it is"])

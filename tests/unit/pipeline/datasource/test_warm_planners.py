@@ -80,12 +80,14 @@ def test_spark_starts_what_asks_where_there_are_planners(tmp_path: Path) -> None
     assert started("-m", "pyspark.daemon", PENSTOCK_PLANNERS="/there") == "-m penstock.pipeline.warm_workers\n"
 
 
-def test_workers_that_plan_first_batches_have_the_reader_where_there_are_planners(
+def test_workers_of_tasks_have_the_writer_and_those_that_plan_first_batches_the_reader_where_there_are_planners(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["daemon", warm_workers.PLANS])
-    assert warm_workers.before_planning() == (), "a driver with few queries forks them as Spark does"
+    assert warm_workers.for_its_kind() == (), "a driver with few queries forks them as Spark does"
     monkeypatch.setenv(ask_planners.PLACE, "/there")
-    assert warm_workers.before_planning() == (warm_workers.PLANS, warm_workers.READER)
-    monkeypatch.setattr(sys, "argv", ["daemon"])
-    assert warm_workers.before_planning() == (), "workers of tasks"
+    assert warm_workers.for_its_kind() == (warm_workers.PLANS, warm_workers.READER)
+    monkeypatch.setattr(sys, "argv", ["daemon", "pyspark.worker"])
+    assert warm_workers.for_its_kind() == (warm_workers.WRITER,)
+    monkeypatch.setattr(sys, "argv", ["daemon", "pyspark.sql.worker.create_data_source"])
+    assert warm_workers.for_its_kind() == (), "each kind of plan has a daemon of its own, of 36 MB instead of 89"

@@ -1,5 +1,6 @@
 """Tasks whose queries are at a server of Spark Connect; no Spark, but real processes that play one."""
 
+import ast
 import asyncio
 import json
 import math
@@ -15,9 +16,10 @@ import pytest
 from penstock.client.errors import ConnectionFailedError
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import at_server
+from penstock.pipeline.jobs.code import packed
 from penstock.pipeline.jobs.connector import PipelineConnector, PipelineTask, driver_of, sinks_of
 from penstock.pipeline.jobs.keys import SINKS
-from penstock.work.connect.api import Position, SourceContext, WorkerContext
+from penstock.work.connect.api import Changes, Position, SourceContext, WorkerContext
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.runtime.kinds import SHUTDOWN
 
@@ -66,7 +68,7 @@ class Group:
     """What the workers of a group have in common, and what the played processes were told."""
 
     def __init__(self, folder: Path) -> None:
-        self.offsets: dict[str, Position] = {}
+        self.offsets: dict[str, tuple[Position, Position]] = {}
         self._told = folder / "told"
         self.until_s = math.inf
 
@@ -77,21 +79,28 @@ class Group:
     @property
     def sessions(self) -> list[str]:
         """Those that are stored."""
-        return [session for one in self.offsets.values() for _, session, _ in one["sessions"]]
+        return [str(partition["session"]) for partition, _ in self.offsets.values()]
 
     async def begin(self, generation: int, **config: str) -> PipelineTask:
-        async def store(partition: Position, offset: Position) -> None:
-            self.offsets[json.dumps(partition)] = offset
-
         task = PipelineTask()
-        context = SourceContext(
-            lambda partition: self.offsets.get(json.dumps(partition)),
+        await task.start({**CONFIG, SHUTDOWN.name: "1000", **config}, self.context(generation))
+        return task
+
+    def context(self, generation: int) -> SourceContext:
+        async def store(offsets: Changes) -> None:
+            for partition, offset in offsets:
+                if offset is None:
+                    del self.offsets[json.dumps(partition)]
+                else:
+                    self.offsets[json.dumps(partition)] = partition, offset
+
+        return SourceContext(
+            lambda _: None,
             lambda: self.until_s,
+            all_stored=lambda: list(self.offsets.values()),
             store=store,
             generation=generation,
         )
-        await task.start({**CONFIG, SHUTDOWN.name: "1000", **config}, context)
-        return task
 
 
 @pytest.fixture
@@ -135,6 +144,20 @@ async def test_a_session_is_written_down_before_it_is_used_and_forgotten_when_it
     await task.stop()
     assert group.sessions == []
     assert len(group.told) == 1, "its own process has closed it"
+
+
+async def test_its_modules_are_imported_here_and_taken_along(group: Group, tmp_path: Path) -> None:
+    module = tmp_path / "speaks.py"
+    module.write_text("print('imported', flush=True)\n")
+    (tmp_path / "played.py").write_text("import speaks\n" + PLAYED.replace("signal.pause()", "print(said['modules'])"))
+    task = await group.begin(7, **{"pipeline.driver": SERVER, "pipeline.code": packed([module])})
+    await is_running(task)
+    await failure_of(task)
+    log = report(task)["log"]
+    assert "imported" in log
+    (place,) = ast.literal_eval(log[-1])
+    assert [path.name for path in Path(place).glob("*.py")] == ["speaks.py"]
+    await task.stop()
 
 
 async def test_who_has_the_task_next_closes_what_a_dead_worker_has_left(group: Group) -> None:
@@ -251,11 +274,24 @@ async def test_nothing_is_closed_for_a_task_that_is_somebody_elses(group: Group)
     assert len(group.sessions) == len(group.told) == 1
 
 
+async def test_a_job_that_is_deleted_has_its_sessions_closed(group: Group) -> None:
+    """Those of all its sinks, with the token of its address."""
+    dead = await group.begin(7, **{"pipeline.driver": SERVER, SINKS: '["one", "two"]'})
+    await is_running(dead)
+    os.killpg(dead._run.pid, 9)
+    (old,) = set(group.sessions)
+    assert len(group.sessions) == 2
+    await PipelineConnector().deleted({**CONFIG, "pipeline.driver": SERVER}, group.context(0))
+    assert group.told == [old, f"close {SERVER} {old}"]
+    assert group.sessions == []
+
+
 def test_who_is_at_a_server() -> None:
     at = WorkerContext({"pipeline.driver": "sc://a:1"})
     assert driver_of(CONFIG, at) == "sc://a:1"
     assert driver_of({**CONFIG, "pipeline.driver": "own"}, at) == "own"
-    for key, why in (("pipeline.code", "install it there"), ("master", "master is the server's")):
+    assert driver_of({**CONFIG, "pipeline.code": "modules"}, at) == "sc://a:1"
+    for key, why in (("pipeline.requirements", "send what is plain Python as modules"), ("master", "the server's")):
         own = {**CONFIG, key: "a==1"}
         assert driver_of(own, at) == "own"
         with pytest.raises(ConfigError, match=rf"pipeline.driver=sc://a:1 \(--driver\) is not for this job: .*{why}"):

@@ -152,6 +152,14 @@ async def test_all_of_it_ends_when_its_time_is_over_though_nobody_says_so(runnin
 ECHO = "import sys\nfor line in sys.stdin:\n    print(line, flush=True)\n"
 
 
+async def test_what_comes_when_its_time_is_over_is_not_begun(running: Running, tmp_path: Path) -> None:
+    """Its worker stood still behind its look at the clock."""
+    program = f"open({str(tmp_path / 'begun')!r}, 'w')"
+    late = GuardedProcess([sys.executable, "-I", "-S", "-c", program], "", lambda: -math.inf, running)
+    await until(lambda: not late.is_alive)
+    assert not (tmp_path / "begun").exists()
+
+
 async def test_its_guardian_is_told_an_earlier_time_than_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

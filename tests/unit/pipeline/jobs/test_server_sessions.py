@@ -1,39 +1,68 @@
 """Which sessions at servers of Spark Connect a task knows of; pure."""
 
-from penstock.pipeline.jobs.server_sessions import MOST_KEPT, Position, ServerSession, ServerSessions, partition_of
+import json
+
+from penstock.pipeline.jobs.server_sessions import MOST_KEPT, Changes, Position, ServerSession, ServerSessions
 
 OLD, NEW = ServerSession("sc://a:1", "old", 3), ServerSession("sc://a:1", "new", 4)
 
 
-def stored(sessions: ServerSessions) -> dict[str, Position | None]:
-    return {str(partition["sink"]): position for partition, position in sessions.positions()}
+class Stored:
+    """What is stored of a job, as a topic has it: the last offset of each partition."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, tuple[Position, Position]] = {}
+
+    def write(self, changes: Changes) -> None:
+        for partition, offset in changes:
+            self._offsets.pop(json.dumps(partition), None)
+            if offset is not None:
+                self._offsets[json.dumps(partition)] = partition, offset
+
+    def sessions(self, *sinks: str) -> ServerSessions:
+        return ServerSessions(self._offsets.values(), sinks)
+
+    def begin(self, one: ServerSession, *sinks: str) -> None:
+        self.write(self.sessions(*sinks).begin(one))
 
 
 def test_a_session_is_known_from_before_it_is_used_until_it_is_closed() -> None:
-    first = ServerSessions({"one": None, "two": None})
-    assert first.known == []
-    first.begin(OLD)
-    second = ServerSessions(stored(first))
+    stored = Stored()
+    assert stored.sessions("one", "two").known == []
+    stored.begin(OLD, "one", "two")
+    second = stored.sessions("one", "two")
     assert second.known == [OLD]
-    second.forget(["another"])
-    second.begin(NEW)
-    assert ServerSessions(stored(second)).known == [OLD, NEW]
-    second.forget(["old"])
-    assert ServerSessions(stored(second)).known == [NEW]
+    stored.write(second.forget(["another"]))
+    stored.write(second.begin(NEW))
+    assert stored.sessions("one", "two").known == [OLD, NEW]
+    stored.write(second.forget(["old"]))
+    assert second.known == [NEW]
+    assert stored.sessions("one", "two").known == [NEW]
 
 
 def test_sinks_that_move_between_tasks_take_their_sessions_along() -> None:
-    both = ServerSessions({"one": None, "two": None})
-    both.begin(OLD)
-    position = stored(both)
-    alone = ServerSessions({"one": position["one"]})
-    alone.forget(["old"])
-    alone.begin(NEW)
-    assert ServerSessions({"two": position["two"]}).known == [OLD], "the other task closes it as well, and no newer one"
+    stored = Stored()
+    stored.begin(OLD, "one", "two")
+    alone = stored.sessions("one")
+    stored.write(alone.forget(["old"]))
+    stored.write(alone.begin(NEW))
+    assert stored.sessions("two").known == [OLD], "the other task closes it as well, and no newer one"
+    assert stored.sessions("one").known == [NEW]
+
+
+def test_a_worker_that_stood_still_while_it_wrote_takes_nothing_away() -> None:
+    stored = Stored()
+    stored.begin(ServerSession("sc://a:1", "first", 2), "one")
+    sleeper = stored.sessions("one")
+    late = sleeper.forget(["first"]) + sleeper.begin(OLD)
+    stored.write(stored.sessions("one").forget(["first"]))
+    stored.begin(NEW, "one")
+    stored.write(late)
+    assert set(stored.sessions("one").known) == {OLD, NEW}
 
 
 def test_a_later_generation_is_seen() -> None:
-    sessions = ServerSessions({"one": None})
+    sessions = ServerSessions([], ["one"])
     sessions.begin(NEW)
     assert sessions.newer_than(3) == NEW
     assert sessions.newer_than(4) is None
@@ -41,14 +70,15 @@ def test_a_later_generation_is_seen() -> None:
 
 
 def test_what_nobody_reaches_is_kept_for_a_while() -> None:
-    sessions = ServerSessions({"one": None})
+    stored = Stored()
     for number in range(MOST_KEPT + 3):
-        sessions.begin(ServerSession("sc://gone:1", str(number), number))
-    assert len(sessions.known) == MOST_KEPT
-    assert sessions.known[-1].session == str(MOST_KEPT + 2)
+        stored.begin(ServerSession("sc://gone:1", str(number), number), "one")
+    known = stored.sessions("one").known
+    assert len(known) == MOST_KEPT
+    assert known[-1].session == str(MOST_KEPT + 2)
 
 
-def test_what_is_stored_names_the_sink() -> None:
-    sessions = ServerSessions({"one": {"something": "else"}})
-    sessions.begin(OLD)
-    assert sessions.positions() == [(partition_of("one"), {"sessions": [["sc://a:1", "old", 3]]})]
+def test_what_is_stored_names_the_sink_and_the_session() -> None:
+    sessions = ServerSessions([({"sink": "one"}, {"something": "else"}), ({"a": 1}, {"b": 2})], ["one"])
+    assert sessions.known == []
+    assert sessions.begin(OLD) == [({"sink": "one", "session": "old"}, {"server": "sc://a:1", "generation": 3})]

@@ -109,6 +109,7 @@ class DistributedWorker(ConnectWorker):
 
     async def stop(self) -> None:
         self._is_started = False
+        await self._farewells.stop()
         await self.leading.retire()
         await self.group.stop()
         await self._under_way.stop()

@@ -43,7 +43,14 @@ class LoggerLevel(Value):
     level: str
 
 
-News = RestartRequest | LoggerLevel
+class Deleted(Value):
+    """A connector is gone that had this configuration."""
+
+    connector: str
+    config: Config
+
+
+News = RestartRequest | LoggerLevel | Deleted
 """An order, not a state: it counts for workers that are there when it comes."""
 
 
@@ -73,7 +80,7 @@ class ConfigState:
         """The newest first."""
 
     def apply(self, key: str, value: bytes | None) -> News | None:
-        """Returns an order, if the record is one."""
+        """Returns an order or what else counts only now, if the record is such."""
         for prefix, take in _KINDS.items():
             if key.startswith(prefix):
                 return take(self, key.removeprefix(prefix), decode(value), value is None)
@@ -97,18 +104,19 @@ class ConfigState:
 
     # Records
 
-    def _connector(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+    def _connector(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> Deleted | None:
         if is_gone:
-            self.connectors.pop(name, None)
+            gone = self.connectors.pop(name, None)
             self._uncommitted.pop(name, None)
-            return
+            return None if gone is None else Deleted(name, gone.config)
         config = _properties(document)
         if config is None:
-            return
+            return None
         if name in self.connectors:
             self.connectors[name].config = config
         else:
             self.connectors[name] = Known(config, self._targets.get(name, Target.STARTED))
+        return None
 
     def _task(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
         task, config = parse_task(name), _properties(document)

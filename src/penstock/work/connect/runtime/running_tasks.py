@@ -181,7 +181,8 @@ class RunningSource(RunningTask):
                 *(self._attempt.failures, self._attempt.failed_runs),
                 transactions=self._transactions,
                 worker=self.setting.environment.worker,
-                store=self._store,
+                all_stored=host.offsets,
+                store=host.store,
                 generation=host.generation,
             )
             await self._call(self._task.start, self.setting.config, context)
@@ -193,9 +194,6 @@ class RunningSource(RunningTask):
                 await host.settle()
 
     _transactions: TransactionContext | None = None
-
-    async def _store(self, partition: Position, offset: Position) -> None:
-        await self._host.store([(partition, offset)])
 
     async def _prepare(self, producer: Producer) -> bool:
         """Know where to go on; whether the task is to run at all."""

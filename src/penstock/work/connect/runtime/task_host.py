@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from penstock.work.connect.api import Position
+from penstock.work.connect.api import Changes, Position
 from penstock.work.connect.runtime.source_offsets import Rows
 
 
@@ -22,10 +22,13 @@ class TaskHost(Protocol):
 
     def offset(self, partition: Position) -> Position | None: ...
 
+    def offsets(self) -> Sequence[tuple[Position, Position]]:
+        """Of all partitions of the connector."""
+
     def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
         """What a topic has for them."""
 
-    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None: ...
+    async def store(self, offsets: Changes) -> None: ...
 
     def copy(self, offsets: Sequence[tuple[Position, Position]]) -> None:
         """To the worker's topic, what a transaction has just stored in the connector's own."""

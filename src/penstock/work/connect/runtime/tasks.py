@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.client.providers import Resolved
-from penstock.work.connect.api import Position, SinkTask, SourceTask
+from penstock.work.connect.api import Changes, Position, SinkTask, SourceTask
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.metrics import Metric
@@ -110,10 +110,13 @@ class TaskSupervisor(Supervisor[RunningTask]):
     def offset(self, partition: Position) -> Position | None:
         return self._store.get(self._task.connector, partition)
 
+    def offsets(self) -> Sequence[tuple[Position, Position]]:
+        return self._store.all_of(self._task.connector)
+
     def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
         return self._store.rows(self._task.connector, offsets)
 
-    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+    async def store(self, offsets: Changes) -> None:
         """FencedError."""
         if asyncio.get_running_loop().time() >= self.owned_until_s():
             raise FencedError(f"{self._task} runs elsewhere by now, so its offsets are not stored")

@@ -7,20 +7,24 @@ config log ──▶ ConfigState ──▶ which tasks there are ──▶ who r
                     └──────────────── records ───────────────────────  want tasks
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
-from penstock.work.connect.api import WorkerContext
+from penstock.work.connect.api import SourceConnector, SourceContext, WorkerContext
+from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.providers import Providers
-from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, News, RestartRequest
+from penstock.work.connect.runtime.config_state import ConfigState, Deleted, LoggerLevel, News, RestartRequest
 from penstock.work.connect.runtime.fencing import Fencing
 from penstock.work.connect.runtime.generations import Generations
+from penstock.work.connect.runtime.kinds import kind_of
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.loggers import Loggers
 from penstock.work.connect.runtime.logs import ConfigLog, OnRecord, WorkerLog
@@ -31,6 +35,9 @@ from penstock.work.connect.runtime.source_offsets import OffsetStores, SourceOff
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.connect.runtime.tasks import GroupMembership, Tasks
+from penstock.work.scope import Scope
+
+logger = logging.getLogger(__name__)
 
 
 class ConnectWorker(GroupMembership, ABC):
@@ -74,6 +81,8 @@ class ConnectWorker(GroupMembership, ABC):
         self._fencing = (
             None if generations is None else Fencing(generations, self.state, self.leading, self._fencing_admin)
         )
+        self._worker_context = environment.worker
+        self._farewells = Scope()
         self._is_started = False
 
     @staticmethod
@@ -167,7 +176,36 @@ class ConnectWorker(GroupMembership, ABC):
         properties = {**with_prefix(self.config, "admin."), **with_prefix(config, "admin.override.")}
         return self.clients.admin(f"connector-worker-adminclient-{connector}", properties)
 
+    async def _say_farewell(self, gone: Deleted) -> None:
+        """As the leader: what a deleted connector has left elsewhere ends when none of its tasks runs."""
+        name, calls = gone.connector, Calls(f"end of {gone.connector}")
+        try:
+            kind = await calls.call(kind_of, gone.config)
+            if not issubclass(kind, SourceConnector) or kind.deleted is SourceConnector.deleted:
+                return
+            await self.until_ended(name)
+            config = await calls.call(self.providers.resolved, gone.config)
+            store = await self.offset_stores.of(config)
+            await store.read_to_end()
+            if name in self.state.connectors:
+                return  # there is one of that name again, and its tasks find what is left
+            context = SourceContext(
+                partial(store.get, name),
+                worker=self._worker_context,
+                all_stored=partial(store.all_of, name),
+                store=partial(store.write, name),
+            )
+            await calls.call((await calls.call(kind)).deleted, config, context)
+        except Exception as error:
+            logger.warning("what connector %s has left, which was deleted, may go on: %s", name, error)
+        finally:
+            calls.close()
+
     def _take(self, news: News) -> None:
+        if isinstance(news, Deleted):
+            if self.leading.leads:
+                self._farewells.start(self._say_farewell(news), f"end of {news.connector}")
+            return
         if isinstance(news, LoggerLevel):
             with suppress(KeyError):  # a level that only other workers know
                 self.loggers.set(news.logger, news.level)

@@ -59,6 +59,7 @@ class StandaloneWorker(ConnectWorker):
 
     async def stop(self) -> None:
         self._is_started = False
+        await self._farewells.stop()
         await self.leading.retire()
         await self._alone.stop()
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.work.connect.runtime.config_state import ConfigState, LoggerLevel, RestartRequest
+from penstock.work.connect.runtime.config_state import ConfigState, Deleted, LoggerLevel, RestartRequest
 from penstock.work.connect.runtime.records import Target, encode, properties, target_state
 
 Log = list[tuple[str, bytes | None]]
@@ -62,6 +62,13 @@ def test_a_connector_that_was_deleted_leaves_nothing_to_the_next_of_its_name() -
     assert read([*gone, ("target-state-a", None), *CREATED]).task_names() == []
     assert read([*gone, ("target-state-a", None), *CREATED]).connectors["a"].target is Target.STARTED
     assert read([*WITH_TASKS[1:], *CREATED]).task_names() == []  # the tombstone was compacted away
+
+
+def test_a_deletion_is_news_once_with_what_the_connector_was() -> None:
+    state = read(WITH_TASKS)
+    assert state.apply("connector-a", None) == Deleted("a", {"name": "a", "x": "1"})
+    assert state.apply("connector-a", None) is None
+    assert state.apply("connector-b", None) is None
 
 
 def test_what_is_wanted_of_it_may_be_said_first() -> None:

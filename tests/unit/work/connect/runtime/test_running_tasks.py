@@ -23,7 +23,7 @@ from penstock.protocol.messages.produce import (
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
-from penstock.work.connect.api import Position, Safe, SinkTask, SourceRecord, SourceTask
+from penstock.work.connect.api import Changes, Position, Safe, SinkTask, SourceRecord, SourceTask
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import parse
@@ -68,7 +68,7 @@ class Host:
     generation = 0
 
     def __init__(self, kafka: Kafka) -> None:
-        self.stored: list[tuple[int, list[Position]]] = []
+        self.stored: list[tuple[int, list[Position | None]]] = []
         self._kafka = kafka
 
     def owned_until_s(self) -> float:
@@ -83,10 +83,13 @@ class Host:
     def offset(self, partition: Position) -> Position | None:
         return None
 
+    def offsets(self) -> Sequence[tuple[Position, Position]]:
+        return []
+
     def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
         return []
 
-    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+    async def store(self, offsets: Changes) -> None:
         self.stored.append((self._kafka.acknowledged, [offset for _, offset in offsets]))
 
     def copy(self, offsets: Sequence[tuple[Position, Position]]) -> None:
@@ -162,7 +165,7 @@ class Stuck(Host):
     def rows(self, offsets: Sequence[tuple[Position, Position]]) -> Rows:
         return []
 
-    async def store(self, offsets: Sequence[tuple[Position, Position]]) -> None:
+    async def store(self, offsets: Changes) -> None:
         self.tries += 1
         if self.tries == 1:
             await asyncio.Event().wait()
