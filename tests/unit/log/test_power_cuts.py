@@ -131,6 +131,7 @@ class History:
         self.batches: list[tuple[int, int, int, bytes]] = []
         self.versions = [list(self.batches)]
         self.epoch = self.number = self.checkpoint = self.cuts = 0
+        self.awaits_flush = False
 
     def step(self) -> None:
         kind = self.random.randrange(24)
@@ -148,12 +149,14 @@ class History:
             self.versions, self.checkpoint = [] if self.log.is_dirty else self.versions, self.end
             self.log.close()
             self.log, _ = open_log(self.host, self.end, is_clean=True, config=self.config)
+            self.awaits_flush = False
             self.check()
         elif kind > 21:
             self.crash(loses_power=kind == 22)
         self.versions.append(list(self.batches))
         assert self.log.log_end_offset == self.end
         assert self.log.recovery_point <= self.end
+        assert self.log.awaits_flush is self.awaits_flush
 
     @property
     def end(self) -> int:
@@ -165,10 +168,12 @@ class History:
         sent = batch(count, timestamp_ms=NOW + self.random.randrange(50), value=value, producer=(1, self.number, 0))
         base_offset = append(self.log, sent, epoch=self.epoch)
         self.batches.append((base_offset, base_offset + count - 1, self.epoch, bytes(sent)))
+        self.awaits_flush = True
 
     def flush(self, *, everything: bool) -> None:
         if everything:
             self.versions = [] if self.log.is_dirty else self.versions
+            self.awaits_flush = self.awaits_flush and not self.log.is_dirty
             self.log.flush()
             assert not self.log.is_dirty
         else:
@@ -185,6 +190,7 @@ class History:
     def crash(self, *, loses_power: bool) -> None:
         kept = [one for one in self.batches if one[1] < self.log.recovery_point]
         self.log.abandon()
+        self.awaits_flush = False
         if loses_power:
             self.host.lose_power()
         self.log, _ = open_log(self.host, self.checkpoint, config=self.config)
