@@ -314,7 +314,9 @@ def test_what_was_recovered_once_knows_its_times_at_each_start(tmp_path: Path) -
     for number in range(7):
         append(log, batch(1, timestamp_ms=NOW + number))
     log.abandon()
-    open_log(tmp_path, config).close()
+    log = open_log(tmp_path, config)
+    log.load()
+    log.close()
     log = open_log(tmp_path, config, is_clean=True, recovery_point=7)
     assert [segment.largest_timestamp() - NOW for segment in log.segments] == [2, 5, 6]
     found = run_through(log.search_timestamp(NOW + 1))

@@ -161,3 +161,19 @@ def test_only_a_segment_of_the_log_is_in_it(tmp_path: Path) -> None:
     assert other not in log.segments
     strangers: list[object] = ["a word", None]
     assert not any(one in log.segments for one in strangers)
+
+
+def test_a_reader_misses_nothing_where_a_log_is_cut_between_its_segments(tmp_path: Path) -> None:
+    """A copy may end where no batch does; a cut there leaves a segment that was sealed, and was read before."""
+    log = open_log(tmp_path)
+    for _ in range(3):
+        append(log, batch(1))
+    log.end_at(20)
+    append(log, batch(1))
+    log.close()
+    log = open_log(tmp_path, is_clean=True, recovery_point=21)
+    assert all_batches(log) == [(0, 0), (1, 1), (2, 2), (20, 20)]
+    assert log.truncate_to(10) == 10
+    assert append(log, batch(1)) == 10
+    for _ in range(2):
+        assert all_batches(log) == [(0, 0), (1, 1), (2, 2), (10, 10)]

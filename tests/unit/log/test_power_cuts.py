@@ -116,6 +116,25 @@ def test_a_log_that_was_closed_knows_its_latest_timestamp() -> None:
         assert [segment.largest_timestamp() for segment in again.segments] == [NOW]
 
 
+def test_a_snapshot_of_what_was_cut_off_does_not_come_back_with_a_power_cut() -> None:
+    """It would be taken for one of other records, which got the same offsets."""
+    for seed in range(20):
+        host = HostDisk(VirtualLoop(Random(seed)), Random(seed))
+        log, disk = open_log(host)
+        disk.sync_directory("d")
+        disk.sync_directory("")
+        for number in range(2):
+            append(log, batch(1, producer=(number, 0, 0)))
+        log.close()
+        log, _ = open_log(host, 2, is_clean=True)
+        log.truncate_to(1)
+        append(log, batch(1, producer=(7, 0, 0)))
+        log.flush()
+        host.lose_power()
+        again, _ = open_log(host, log.recovery_point)
+        assert [one.producer_id for one in again.producers] == [0, 7]
+
+
 class History:
     """A log of which versions are remembered: after a power cut it begins as one of those since the last flush."""
 
