@@ -95,10 +95,10 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
     snapshot_offsets = [offset for offset in map(_snapshot_offset, names) if offset is not None]
     snapshots = ProducerSnapshots(disk, directory, snapshot_offsets)
     if start_offset > end_offset:  # all records lie below the log start: begin anew
+        snapshots.remove_all()
         segments.restart_at(start_offset)
         end_offset = start_offset
         epochs.clear()
-        snapshots.remove_all()
     first_offset = max(start_offset, segments[0].base_offset)
     epochs.truncate_from_start(first_offset)
     snapshots.keep(segments.base_offsets, end_offset)
@@ -178,6 +178,8 @@ def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, conf
         segments.size_bytes -= size - segment.size
         if segment.size < size or not _goes_on(segments, number, end_offset, config):
             segments.drop_from(number + 1)
+        segment.save_indexes(is_final=segment is not segments.active)
+        if segment is segments.active:
             break
     epochs.write()
     return min(start_offset, recovery_point), end_offset

@@ -260,11 +260,11 @@ class LogContent:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
         self._end_at(offset)
         self.start_offset = self.recovery_point = offset
+        self._snapshots.remove_all()
         self.segments.restart_at(offset)
         self.epochs.clear()
         self.producers.clear()
         self.aborted.clear()
-        self._snapshots.remove_all()
         if durable:
             self.epochs.sync()
             self.segments.sync_names()

@@ -39,9 +39,11 @@ class ProducerSnapshots:
         self.offsets.append(offset)
 
     def keep(self, base_offsets: list[int], end_offset: int) -> None:
-        """Remove the snapshots that belong to no segment, but for the newest one, and those beyond the log's end."""
-        valid = [offset for offset in self.offsets if offset <= end_offset]
-        wanted = {*base_offsets, *valid[-1:]}
+        """Remove the snapshots that belong to no segment, but for the newest one, and durably those beyond the log's
+        end: after a power cut they would be taken for ones of other records that got these offsets.
+        """
+        self._remove([offset for offset in self.offsets if offset > end_offset], durable=True)
+        wanted = {*base_offsets, *self.offsets[-1:]}
         self._remove([offset for offset in self.offsets if offset not in wanted])
 
     def forget_below(self, start_offset: int) -> None:
@@ -53,11 +55,14 @@ class ProducerSnapshots:
         self.offsets = [offset for offset in self.offsets if offset not in offsets]
 
     def remove_all(self) -> None:
-        self._remove(self.offsets)
+        """Durably, before other records get these offsets."""
+        self._remove(self.offsets, durable=True)
 
-    def _remove(self, offsets: list[int]) -> None:
+    def _remove(self, offsets: list[int], *, durable: bool = False) -> None:
         for offset in offsets:
             self._disk.remove(self._path(offset))
+        if offsets and durable:
+            self._disk.sync_directory(self._directory)
         self.offsets = [offset for offset in self.offsets if offset not in offsets]
 
     def restore(self, producers: Producers) -> int | None:

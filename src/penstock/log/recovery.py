@@ -17,8 +17,8 @@ CHUNK_BYTES = 1 << 20
 
 
 def recover_segment(segment: Segment, index_interval_bytes: int, on_batch: Callable[[int, BatchHeader], None]) -> int:
-    """Rebuilds the indexes, too. `on_batch(position, header)` is called for each batch that stays. Returns the end
-    offset.
+    """Rebuilds the indexes, too, which the caller saves. `on_batch(position, header)` is called for each batch that
+    stays. Returns the end offset.
     """
     file = segment.opened()
     file.forget_cache()
@@ -35,7 +35,6 @@ def recover_segment(segment: Segment, index_interval_bytes: int, on_batch: Calla
         end_offset = header.last_offset + 1
     if segment.size < file_size:
         file.truncate(segment.size)
-    segment.save_indexes()
     return end_offset
 
 

@@ -273,6 +273,8 @@ class Segment:
         """Keep the batches that end before `offset`; returns the new end offset, None if nothing was cut."""
         found = self.locate(offset)
         if found is None:
+            self._forget_last_batch()
+            self.adopt_tail()  # it may have been sealed until now
             return None
         position = found[0]
         offsets, times = self.indexes()

@@ -44,7 +44,6 @@ class FollowerSession:
         return len(self._wanted)
 
     def want(self, key: Key, position: Position) -> None:
-        self._forgotten.pop(key, None)
         if self._wanted.get(key) != position:
             self._wanted[key] = position
             self._news[key] = None
@@ -67,7 +66,8 @@ class FollowerSession:
             self._told = dict(self._wanted)
         else:
             news = [(key, self._wanted[key]) for key in self._news]
-            asked = Asked(self._session_id, self._next_epoch, news, list(self._forgotten))
+            forgotten = [key for key in self._forgotten if key not in self._wanted]
+            asked = Asked(self._session_id, self._next_epoch, news, forgotten)
             self._told.update(news)
         self._news.clear()
         self._forgotten.clear()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
+from tests.unit.log.logs import NOW, all_batches, append, batch, open_log, run_through
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
@@ -305,3 +305,20 @@ def test_the_disk_is_asked_and_not_the_page_cache(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(OpenFile, "read_at", watched_read)
     assert open_log(tmp_path).log_end_offset == 1
     assert seen[:2] == ["forget", "read"]
+
+
+def test_what_was_recovered_once_knows_its_times_at_each_start(tmp_path: Path) -> None:
+    """A segment that ends before its first index entry says in its time index when its latest record was."""
+    config = LogConfig(segment_bytes=3 * len(batch(1)))
+    log = open_log(tmp_path, config)
+    for number in range(7):
+        append(log, batch(1, timestamp_ms=NOW + number))
+    log.abandon()
+    log = open_log(tmp_path, config)
+    log.load()
+    log.close()
+    log = open_log(tmp_path, config, is_clean=True, recovery_point=7)
+    assert [segment.largest_timestamp() - NOW for segment in log.segments] == [2, 5, 6]
+    found = run_through(log.search_timestamp(NOW + 1))
+    assert found is not None
+    assert found.offset == 1

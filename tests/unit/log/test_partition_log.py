@@ -161,3 +161,53 @@ def test_only_a_segment_of_the_log_is_in_it(tmp_path: Path) -> None:
     assert other not in log.segments
     strangers: list[object] = ["a word", None]
     assert not any(one in log.segments for one in strangers)
+
+
+def test_a_reader_misses_nothing_where_a_log_is_cut_between_its_segments(tmp_path: Path) -> None:
+    """A copy may end where no batch does; a cut there leaves a segment that was sealed, and was read before."""
+    log = open_log(tmp_path)
+    for _ in range(3):
+        append(log, batch(1))
+    log.end_at(20)
+    append(log, batch(1))
+    log.close()
+    log = open_log(tmp_path, is_clean=True, recovery_point=21)
+    assert all_batches(log) == [(0, 0), (1, 1), (2, 2), (20, 20)]
+    assert log.truncate_to(10) == 10
+    assert append(log, batch(1)) == 10
+    for _ in range(2):
+        assert all_batches(log) == [(0, 0), (1, 1), (2, 2), (10, 10)]
+
+
+def test_what_lies_behind_an_offset_is_counted_from_its_batch_on(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=300, index_interval_bytes=1))
+    sizes = [len(sent) for count in (3, 1, 2, 4, 1, 5) for sent in [batch(count)] if append(log, sent) >= 0]
+    assert len(log.segments) > 2
+    for offset in range(log.log_end_offset + 2):
+        before = sum(last < offset for _, last in all_batches(log))
+        assert log.segments.bytes_from(offset) == sum(sizes[before:])
+
+
+@pytest.mark.parametrize("start", range(13))
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_cut_of_the_batch_in_which_a_log_begins_begins_it_anew(
+    tmp_path: Path, start: int, *, is_reopened: bool
+) -> None:
+    """Whatever is cut, what is left lies whole between the beginning and the cut, and nothing before it."""
+    for offset in range(start, 13):
+        path = tmp_path / f"{offset}"
+        path.mkdir()
+        log = open_log(path, LogConfig(segment_bytes=250))
+        for _ in range(4):
+            append(log, batch(3))
+        log.advance_log_start(start)
+        if is_reopened:
+            log.close()
+            log = open_log(path, LogConfig(segment_bytes=250), is_clean=True, recovery_point=12, log_start_offset=start)
+        whole = [last + 1 for last in (2, 5, 8, 11) if last < offset and last >= start]
+        end = log.truncate_to(offset)
+        assert end == log.log_end_offset
+        assert start <= end <= max(offset, start)
+        assert all_batches(log) == [(last - 3, last - 1) for last in whole]
+        assert append(log, batch(1)) == end
+        assert log.read(end, 1).read()

@@ -1,6 +1,7 @@
 """What a log knows of its segments after a power cut, wherever that comes between appends and flushes."""
 
 from random import Random
+from typing import cast
 
 import pytest
 from tests.unit.log.logs import NOW, append, batch, run_through
@@ -9,11 +10,13 @@ from tests.unit.log.transactions import append_all, ended, written
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
+from penstock.log.log_content import SEALED_FLUSH_DELAY_MS
 from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_snapshots import replay
 from penstock.log.producer_state import Producers
 from penstock.log.removals import Removals
+from penstock.protocol.batch import read_header
 from penstock.protocol.control.records import ControlType
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
 from penstock.testing.simulator.loop import Process, VirtualLoop
@@ -111,3 +114,145 @@ def test_a_log_that_was_closed_knows_its_latest_timestamp() -> None:
         again, _ = open_log(host, recovery_point=3, is_clean=True)
         again.load()
         assert [segment.largest_timestamp() for segment in again.segments] == [NOW]
+
+
+def test_a_snapshot_of_what_was_cut_off_does_not_come_back_with_a_power_cut() -> None:
+    """It would be taken for one of other records, which got the same offsets."""
+    for seed in range(20):
+        host = HostDisk(VirtualLoop(Random(seed)), Random(seed))
+        log, disk = open_log(host)
+        disk.sync_directory("d")
+        disk.sync_directory("")
+        for number in range(2):
+            append(log, batch(1, producer=(number, 0, 0)))
+        log.close()
+        log, _ = open_log(host, 2, is_clean=True)
+        log.truncate_to(1)
+        append(log, batch(1, producer=(7, 0, 0)))
+        log.flush()
+        host.lose_power()
+        again, _ = open_log(host, log.recovery_point)
+        assert [one.producer_id for one in again.producers] == [0, 7]
+
+
+class History:
+    """A log of which versions are remembered: after a power cut it begins as one of those since the last flush."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.host = HostDisk(VirtualLoop(Random(seed)), Random(seed))
+        self.config = LogConfig(
+            segment_bytes=self.random.choice((400, 900, 5_000)), index_interval_bytes=self.random.choice((0, 200))
+        )
+        self.log, disk = open_log(self.host, config=self.config)
+        disk.sync_directory("d")
+        disk.sync_directory("")
+        self.batches: list[tuple[int, int, int, bytes]] = []
+        self.versions = [list(self.batches)]
+        self.epoch = self.number = self.checkpoint = self.cuts = 0
+        self.awaits_flush = False
+
+    def step(self) -> None:
+        kind = self.random.randrange(24)
+        if kind < 10:
+            self.append()
+        elif kind < 14:
+            self.flush(everything=kind < 12)
+        elif kind < 18 and self.batches:
+            self.cut()
+        elif kind == 18:
+            self.epoch += 1
+        elif kind == 19:
+            self.checkpoint = max(self.log.recovery_point, 0)
+        elif kind == 20:
+            self.versions, self.checkpoint = [] if self.log.is_dirty else self.versions, self.end
+            self.log.close()
+            self.log, _ = open_log(self.host, self.end, is_clean=True, config=self.config)
+            self.awaits_flush = False
+            self.check()
+        elif kind > 21:
+            self.crash(loses_power=kind == 22)
+        self.versions.append(list(self.batches))
+        assert self.log.log_end_offset == self.end
+        assert self.log.recovery_point <= self.end
+        assert self.log.awaits_flush is self.awaits_flush
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1][1] + 1 if self.batches else 0
+
+    def append(self) -> None:
+        self.number += 1
+        count, value = self.random.randint(1, 3), b"%d" % self.number * self.random.choice((1, 20))
+        sent = batch(count, timestamp_ms=NOW + self.random.randrange(50), value=value, producer=(1, self.number, 0))
+        base_offset = append(self.log, sent, epoch=self.epoch)
+        self.batches.append((base_offset, base_offset + count - 1, self.epoch, bytes(sent)))
+        self.awaits_flush = True
+
+    def flush(self, *, everything: bool) -> None:
+        if everything:
+            self.versions = [] if self.log.is_dirty else self.versions
+            self.awaits_flush = self.awaits_flush and not self.log.is_dirty
+            self.log.flush()
+            assert not self.log.is_dirty
+        else:
+            is_due = self.log.awaits_flush and self.log.segments[-1].created_ms is not None
+            self.log.maybe_flush(NOW + SEALED_FLUSH_DELAY_MS)
+            assert not is_due or self.log.recovery_point >= self.log.segments[-1].base_offset
+
+    def cut(self) -> None:
+        offset = self.random.randrange(self.batches[0][0], self.end + 1)
+        self.batches = [one for one in self.batches if one[1] < offset]
+        assert self.log.truncate_to(offset) == self.end
+        self.epoch += self.random.randrange(2)
+
+    def crash(self, *, loses_power: bool) -> None:
+        kept = [one for one in self.batches if one[1] < self.log.recovery_point]
+        self.log.abandon()
+        self.awaits_flush = False
+        if loses_power:
+            self.host.lose_power()
+        self.log, _ = open_log(self.host, self.checkpoint, config=self.config)
+        found, offset = list[tuple[int, int, int, bytes]](), 0
+        while offset < self.log.log_end_offset:
+            data = self.log.read(offset, 1).read()
+            header = read_header(data)
+            found.append((header.base_offset, header.last_offset, header.partition_leader_epoch, data))
+            offset = header.last_offset + 1
+        assert found[: len(kept)] == kept
+        if not loses_power:
+            assert found == self.batches
+        assert any(found == version[: len(found)] for version in [self.batches, *self.versions])
+        self.cuts += loses_power
+        self.batches = found
+        if loses_power:
+            self.versions = []
+        self.check()
+
+    def check(self) -> None:
+        """What is known of the records is what they say."""
+        epochs: list[tuple[int, int]] = []
+        for base_offset, _, epoch, _ in self.batches:
+            if not epochs or epochs[-1][0] < epoch:
+                epochs.append((epoch, base_offset))
+        assert self.log.leader_epochs.entries == epochs
+        producers = Producers()
+        replay(producers, cast("AbortedTransactions", None), self.log.segments, 0)
+        assert list(self.log.producers.to_snapshot()) == list(producers.to_snapshot())
+        for segment in self.log.segments:
+            end_offset = min(
+                (one for one in self.log.segments.base_offsets if one > segment.base_offset), default=self.end
+            )
+            its = [
+                content for base_offset, *_, content in self.batches if segment.base_offset <= base_offset < end_offset
+            ]
+            assert segment.largest_timestamp() == max((read_header(one).max_timestamp for one in its), default=-1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_log_is_after_a_power_cut_what_it_was_since_the_last_flush(seed: int) -> None:
+    """However it was appended to, cut, flushed and closed; and what it says of itself fits what it holds."""
+    history = History(seed)
+    for _ in range(120):
+        history.step()
+    assert history.cuts

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
 from tests.unit.log.transactions import verified
 
-from penstock.log.config import LogConfig
+from penstock.log.config import LOG_APPEND_TIME, LogConfig
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_snapshot import (
@@ -21,6 +21,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 
 MAX_SEQUENCE = (1 << 31) - 1
+STAMPS = LogConfig(message_timestamp_type=LOG_APPEND_TIME)
 
 
 def send(log: PartitionLog, sequence: int, count: int = 1, *, producer_id: int = 9, epoch: int = 0) -> AppendResult:
@@ -55,6 +56,15 @@ def test_the_last_five_batches_are_recognised_when_they_are_repeated(tmp_path: P
     assert log.log_end_offset == 14
     assert refusal_of(log, 2, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal_of(log, 12, 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize(("config", "time_ms"), [(LogConfig(), -1), (STAMPS, NOW)])
+def test_a_repeated_batch_is_answered_as_it_was(tmp_path: Path, config: LogConfig, time_ms: int) -> None:
+    log = open_log(tmp_path, config)
+    batches = [memoryview(bytearray(batch(2, producer=(9, 0, 0), timestamp_ms=NOW - 7))) for _ in range(2)]
+    first, again = (log.append_as_leader(one, leader_epoch=0, now_ms=NOW + at) for at, one in enumerate(batches))
+    assert first == (0, 1, time_ms, 0, False)
+    assert again == (0, 1, time_ms, 0, True)
 
 
 def test_a_new_epoch_begins_with_sequence_0_and_fences_the_old_one(tmp_path: Path) -> None:

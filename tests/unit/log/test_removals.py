@@ -1,6 +1,7 @@
 """What was renamed away goes when it is due, a few files at a time."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -39,3 +40,36 @@ def test_a_large_directory_goes_in_parts(tmp_path: Path) -> None:
     assert removals.remove_due(3, at_most=2) == 1
     assert not large.exists()
     assert removals.next_deadline_ms() is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_due_goes_little_by_little_and_nothing_else(tmp_path: Path, seed: int) -> None:
+    random, removals, due = Random(seed), Removals(Disk()), dict[Path, int]()
+    for number in range(20):
+        path, due_ms = tmp_path / str(number), random.randrange(100)
+        if random.random() < 0.5:
+            path.touch()
+        else:
+            path.mkdir()
+            for name in range(random.randrange(6)):
+                (path / str(name)).touch()
+        removals.schedule(str(path), due_ms)
+        due[path] = due_ms
+    for now_ms in range(0, 110, 10):
+        while True:
+            at_most, before = random.randint(1, 7), files_below(tmp_path)
+            count = removals.remove_due(now_ms, at_most=at_most)
+            gone = [path for path in due if not path.exists()]
+            assert all(due[path] <= now_ms for path in gone)
+            assert len(before - files_below(tmp_path)) <= at_most
+            assert count == len(gone)
+            for path in gone:
+                del due[path]
+            if not before - files_below(tmp_path) and not gone:
+                break
+        assert all(due_ms > now_ms for due_ms in due.values())
+        assert (removals.next_deadline_ms(), len(removals)) == (min(due.values(), default=None), len(due))
+
+
+def files_below(path: Path) -> set[Path]:
+    return {one for one in path.rglob("*") if one.is_file()}

@@ -1,10 +1,12 @@
 import asyncio
+from random import Random
 
 import pytest
 
 from penstock.node.storage_groups import failed_replicas
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.testing.simulator.loop import VirtualLoop
 
 NO_ROOM = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
 
@@ -65,3 +67,23 @@ async def test_a_complaint_is_logged_once_until_it_takes_part_again(caplog: pyte
     failed.forget(1, takes_part=True)
     failed.complain(1, NO_ROOM)
     assert len(caplog.messages) == 2
+
+
+def test_a_while_passes_before_a_replica_is_tried_again() -> None:
+    """After a disk refused it, and after each repair that did not succeed."""
+    loop, due = VirtualLoop(Random(1)), dict[float, list[int]]()
+
+    async def repair() -> None:
+        raise NO_ROOM
+
+    async def tried() -> None:
+        failed = FailedReplicas(lambda: None)
+        failed.add(1, NO_ROOM)
+        failed.heal(2, repair())
+        for part in (0.5, 0.9, 1.1):
+            await asyncio.sleep(part * failed_replicas.RETRY_S - loop.time() + begun_s)
+            due[part] = failed.take_due()
+
+    begun_s = loop.time()
+    loop.run_until_complete(tried())
+    assert due == {0.5: [], 0.9: [], 1.1: [1, 2]}

@@ -1,8 +1,9 @@
 import asyncio
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -172,14 +173,48 @@ async def test_a_partition_that_is_opened_again_is_the_one_it_was(tmp_path: Path
         assert before.end_offset == 2
 
 
-async def test_who_waits_is_told_when_the_lead_is_lost(tmp_path: Path) -> None:
+class Told:
+    """Observes a partition, and waits for one of its deletions."""
+
+    def __init__(self, group: StorageGroup) -> None:
+        self.group = group
+        self.leads: list[bool] = []
+
+    def lead_changed(self) -> None:
+        self.leads.append(self.group.leads)
+
+    def proposed(self, batch: memoryview) -> None:
+        pass
+
+
+LOSES: dict[str, Callable[[StorageGroup], object]] = {
+    "resigns": lambda group: group.driver.resign(),
+    "another leads": lambda group: group.leader_changed(2, group.driver.epoch + 1),
+    "nobody leads": lambda group: group.leader_changed(None, group.driver.epoch + 1),
+    "its driver has failed": lambda group: group.ended(),
+    "its driver takes nothing": lambda group: group._append(bytearray(), -1),
+}
+
+
+@pytest.mark.parametrize("how", LOSES)
+async def test_who_waits_is_told_whatever_takes_the_lead(tmp_path: Path, how: str) -> None:
     async with Node(tmp_path) as group:
         await opened(group, ORDERS)
-        waiting = group.acknowledged(ORDERS, append(group, ORDERS).last_offset)
-        group.driver.resign()
+        group.proposer.settings = ProposalSettings(linger_ms=3_600_000)
+        place, told, found = append(group, ORDERS), Told(group), group.partition(ORDERS)
+        found.observe(told)
+        group.lead_changed.listen(told.lead_changed)
+        found.deletions.add(1, told.lead_changed)
+        waiting = group.acknowledged(ORDERS, place.last_offset)
+        with suppress(KafkaError):
+            LOSES[how](group)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert waiting.done()
         with pytest.raises(KafkaError) as refused:
             await waiting
         assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert told.leads[:3] == [False] * 3
 
 
 async def test_who_waits_is_told_when_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,19 +257,6 @@ async def test_what_is_deleted_stays_deleted(tmp_path: Path) -> None:
 def forget_beginnings(path: Path) -> None:
     """A power cut before a checkpoint of where logs begin."""
     (path / "log-start-offset-checkpoint").unlink()
-
-
-async def test_who_waits_for_a_deletion_is_told_when_the_lead_is_lost(tmp_path: Path) -> None:
-    async with Node(tmp_path) as group:
-        await opened(group, ORDERS)
-        await produce(group, ORDERS)
-        told: list[bool] = []
-        group.begin_at(ORDERS, 1)
-        group.partition(ORDERS).deletions.add(1, lambda: told.append(group.leads))
-        group.driver.resign()
-        while not told:
-            await asyncio.sleep(0)
-        assert told == [False]
 
 
 async def test_what_lingers_when_a_group_stops_is_refused(tmp_path: Path) -> None:

@@ -14,9 +14,12 @@ from penstock.replication.storage_groups.entries import (
     Kind,
     PartitionId,
     Scheme,
+    begins,
     decode_begins,
+    decode_opened,
     decode_proposals,
     encode_proposal,
+    opened,
 )
 from penstock.replication.storage_groups.proposer import Place, ProposalSettings, Proposer
 
@@ -287,3 +290,32 @@ def test_where_a_log_begins_is_an_entry() -> None:
 def test_entries_come_back_as_they_were() -> None:
     entries = [Entry(Kind.OPENED, ORDERS, b"orders"), Entry(Kind.APPENDED, PAYMENTS, b"a batch")]
     assert list(decode_proposals(bytes(encode_proposal(entries, 3)))) == entries
+
+
+def test_what_stands_on_disks_keeps_its_numbers() -> None:
+    """Nodes of an earlier release read it, and a later one reads what they wrote."""
+    assert {kind.name: int(kind) for kind in Kind} == {
+        "OPENED": 0,
+        "APPENDED": 1,
+        "CLOSED": 2,
+        "HANDED_OVER": 3,
+        "BEGINS": 4,
+    }
+    entries: list[Entry | HandedOver] = [
+        opened(PAYMENTS, "pay", 9),
+        begins(PAYMENTS, 41),
+        HandedOver(5, 2, None),
+        HandedOver(5, 2, 100),
+    ]
+    of_payments = f"{2:032x}{3:08x}"
+    assert [
+        (bytes(one.key or b"").hex(), bytes(one.value or b"").hex())
+        for one in decode_batch(encode_proposal(entries, 3))
+    ] == [
+        (f"0000{of_payments}", f"{9:016x}" + b"pay".hex()),
+        (f"0004{of_payments}", f"{41:016x}"),
+        ("0103", "0000000500000002ffffffff"),
+        ("0103", "000000050000000200000064"),
+    ]
+    assert list(decode_proposals(bytes(encode_proposal(entries, 3)))) == entries
+    assert decode_opened(opened(PAYMENTS, "pay", 9).content) == ("pay", 9)
