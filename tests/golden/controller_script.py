@@ -1,5 +1,7 @@
 """The language of the controller's transcripts: a line is a command, what comes back are records and replies.
 
+anew                                            a cluster without brokers, at time 0
+newest                                          metadata.version and all features from now on
 brokers 1 2@RACK [dirs=own]                     brokers, registered and unfenced, each with a directory of its own
 create flights [partitions=3] [replicas=2] [assign=1,2/2,3] [config.KEY=VALUE] [validate]
 delete flights delays                           by name
@@ -28,7 +30,9 @@ from uuid import UUID
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.controller import Controller
 from penstock.controller.decision import ControllerSettings
+from penstock.controller.first_records import first_records
 from penstock.controller.reassignments import list_reassignments
+from penstock.metadata.features import SUPPORTED_FEATURES
 from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_configs, incremental_alter_configs
@@ -46,7 +50,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -88,8 +92,11 @@ class ControllerScript:
         settings = ControllerSettings(rules=DefinedConfigs({}), num_partitions=2, default_replication_factor=1)
         self.controller = Controller(ClusterImage(CLUSTER), settings, random.Random(7))
         self.now_ms = 0
+        self.features: list[Feature] = []
         self.ids: dict[UUID, str] = {}
         self.commands: dict[str, Callable[[list[str], Options], Iterable[object]]] = {
+            "anew": self.anew,
+            "newest": self.newest,
             "brokers": self.brokers,
             "create": self.create,
             "delete": self.delete,
@@ -125,6 +132,18 @@ class ControllerScript:
         yield from self.show_reply(decision.reply)
 
     # Commands.
+
+    def anew(self, words: list[str], options: Options) -> Iterable[object]:
+        self.__init__()  # type: ignore[misc]
+        return ()
+
+    def newest(self, words: list[str], options: Options) -> Iterable[object]:
+        self.features = [
+            Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.newest)
+            for name, levels in SUPPORTED_FEATURES.items()
+        ]
+        self.controller.apply(first_records(self.controller.state, []))
+        return ()
 
     def brokers(self, words: list[str], options: Options) -> Iterable[object]:
         for word in words:
@@ -202,6 +221,7 @@ class ControllerScript:
             listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
             rack=options.get("rack"),
             previous_broker_epoch=int(options.get("previous", -1)),
+            features=self.features,
             log_dirs=directories(options.get("dirs", "")),
         )
         return self.decide(request)

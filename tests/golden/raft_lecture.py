@@ -24,6 +24,7 @@ snapshot of n records. Effects are written `NODE: effect` and `FROM -> TO: messa
 word `quietly` a command tells nothing but who leads.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
@@ -352,7 +353,8 @@ class RaftLecture:
                 continue
             if isinstance(node.raft.role, Leader):
                 until = node.raft.lease_until_ms
-                acts = f"acts until {int(until)}" if node.raft.holds_lease(self.now_ms) else "does not act"
+                ends = f"until {int(until)}" if math.isfinite(until) else "for ever"
+                acts = f"acts {ends}" if node.raft.holds_lease(self.now_ms) else "does not act"
                 yield f"at {self.now_ms} {node.id} {acts}"
             elif (until_ms := node.raft.replica.promised_until_ms) > self.now_ms:
                 yield f"at {self.now_ms} {node.id} votes for nobody until {until_ms}"

@@ -110,5 +110,7 @@ WORDS: dict[type, Callable[[Any], str]] = {
     ask.AskVersions: lambda request: "ApiVersions",
     ask.AskVersionsAnswer: lambda answer: "kraft.version 0 to 1",
     ask.UpdateVoter: lambda request: f"UpdateRaftVoter kraft.version from {request.voter.min_kraft_version}",
+    ask.AddVoter: lambda request: f"AddRaftVoter {request.key.id}",
+    ask.RemoveVoter: lambda request: f"RemoveRaftVoter {request.key.id}",
     ask.VoterChangeAnswer: change_answer,
 }

@@ -7,7 +7,7 @@ Transcript = Callable[[str, Callable[[str], Iterable[object]]], None]
 
 
 @pytest.mark.parametrize(
-    "lecture", ["topics", "partitions", "racks", "configs", "brokers", "leaders", "balance", "moves", "groups"]
+    "lecture", ["topics", "partitions", "racks", "configs", "brokers", "leaders", "balance", "moves", "groups", "drawn"]
 )
 def test_the_controller(lecture: str, transcript: Transcript) -> None:
     transcript(f"controller_{lecture}.txt", ControllerScript().handle)

@@ -7,6 +7,7 @@ from tests.unit.coordinator.group.consumer.bench import GROUP, SESSION_MS, Bench
 
 from penstock.coordinator.effects import Append, Effect, Note
 from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.epoch_story import _UnderWay
 from penstock.coordinator.group.group_log import MOST_BYTES, NAMED, GroupLog, encoded, put_moves
 from penstock.coordinator.group.records import HistoryRecord
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings, patience_ms
@@ -240,9 +241,10 @@ class Classic:
             else:
                 self.replies[effect.token] = effect.response  # type: ignore[union-attr]
 
-    def join(self, name: str, member_id: str = "") -> None:
-        request = JOIN.replace(member_id=member_id)
-        self.take(self.shard.join(name, request, Caller(name, "/h", 3), self.now_ms))
+    def join(self, name: str, member_id: str = "", instance_id: str | None = None) -> None:
+        request = JOIN.replace(member_id=member_id, group_instance_id=instance_id)
+        version = 3 if instance_id is None else 5
+        self.take(self.shard.join(name, request, Caller(name, "/h", version), self.now_ms))
         self.advance(0)
 
     def advance(self, by_ms: int) -> None:
@@ -361,3 +363,21 @@ def test_a_group_that_takes_the_place_of_another_kind_goes_on_in_its_history() -
     bench.join("m2", "a")
     last = told(bench)[-1]
     assert (last.number, last.kind, who(last)) == (5, "consumer", [("CONVERTED", ""), ("JOINED", "m2")])
+
+
+def test_a_static_member_is_awaited_until_its_session_ends() -> None:
+    group = Classic()
+    group.join("ann", instance_id="i")
+    group.assign("ann", ann=of(0))
+    group.advance(500)
+    assert group.beat("ann", 1) is ErrorCode.NONE
+    group.advance(500)
+    group.join("ben")
+    (awaited,) = group.shard.describe_history("g", group.now_ms).awaited
+    assert (awaited.member_id, awaited.since_ms, awaited.until_ms) == (group.id_of("ann"), 1_000, 10_500)
+
+
+def test_who_goes_on_its_way_to_an_assignment_has_taken_no_time_for_it() -> None:
+    under_way = _UnderWay(3, 0, ["ann", "ben"])
+    under_way.saw("ann", None, 5, gives_up=False)
+    assert (list(under_way.behind), under_way.times) == (["ben"], {})

@@ -82,19 +82,20 @@ def drawn(random: Random) -> list[StateBatch]:
     found = []
     for _ in range(random.randrange(5)):
         first = random.randrange(20)
-        found.append(StateBatch(first, first + random.randrange(8), random.choice((0, 2, 4)), random.randrange(1, 4)))
+        state, count, held_until_ms = random.choice((0, 2, 4)), random.randrange(1, 4), random.choice((0, 0, 500, 900))
+        found.append(StateBatch(first, first + random.randrange(8), state, count, held_until_ms))
     return found
 
 
-def said_by(batch: StateBatch) -> tuple[int, int]:
-    return batch.delivery_count, batch.delivery_state
+def said_by(batch: StateBatch) -> tuple[int, int, int]:
+    return batch.delivery_count, batch.delivery_state, batch.held_until_ms
 
 
-def by_offset(batches: tuple[StateBatch, ...]) -> dict[int, tuple[int, int]]:
-    found: dict[int, tuple[int, int]] = {}
+def by_offset(batches: tuple[StateBatch, ...]) -> dict[int, tuple[int, int, int]]:
+    found: dict[int, tuple[int, int, int]] = {}
     for batch in batches:
         for offset in range(batch.first_offset, batch.last_offset + 1):
-            found[offset] = max(found.get(offset, (-1, -1)), said_by(batch))
+            found[offset] = max(found.get(offset, (-1, -1, -1)), said_by(batch))
     return found
 
 

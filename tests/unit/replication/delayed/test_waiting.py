@@ -1,6 +1,7 @@
 """What waits, against a list that is sorted anew each time."""
 
 import tracemalloc
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -199,6 +200,27 @@ def test_who_has_come_out_of_a_batch_takes_no_room_for_long(monkeypatch: pytest.
             entries.moved(offset, 0)
     assert [entry.waited_at for entry in entries.entries()] == list(range(999, 50_000, 1_000))
     assert sum(map(len, entries._runs)) + sum(len(part) for level in entries._levels for part in level) < 5_000
+
+
+def test_who_dies_pays_for_what_is_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that died first lie where is looked last: so many die between one part and the next as that is worth."""
+    died = paid_until = looks = 0
+
+    def looked(part: waiting._Part) -> Iterable[int]:
+        nonlocal paid_until, looks
+        assert len(part) <= (died - paid_until) * waiting.CLEARED_A_DEATH
+        paid_until, looks = died, looks + 1
+        return offsets(part)
+
+    offsets = waiting._Part.offsets
+    monkeypatch.setattr(waiting._Part, "offsets", looked)
+    entries = Waiting()
+    for offset in range(40_000):
+        entries.add(Entry(NOW_MS + DAY_MS + offset, offset), NO_ID, offset)
+    for offset in range(39_000):
+        died += 1
+        entries.moved(offset, NO_ID)
+    assert looks > 20
 
 
 @pytest.mark.parametrize("count", [30_000, pytest.param(500_000, marks=pytest.mark.soak)])

@@ -60,8 +60,6 @@ def remove(house: ShareGroupTable, draft: Draft[AnyRecord], group: ShareGroup, m
 
 def _session_expired(house: ShareGroupTable, group: ShareGroup, member_id: str, now_ms: int) -> None:
     group.stop_session(member_id)
-    if group.is_dead or member_id not in group.state.members:
-        return
     timeout_ms = house.session_timeout_ms(group.group_id)
     draft = house.table.draft()
     remove(house, draft, group, member_id)

@@ -1,12 +1,13 @@
 """The hash by which a group sees that its topics have changed, as Kafka reckons it."""
 
 import struct
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
 from tests.unit.coordinator.group.consumer.bench import Bench, topic_id
 
-from penstock.coordinator.group.consumer import topics
+from penstock.coordinator.group.consumer import topics, xxh3
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.xxh3 import xxh3_64
 from penstock.metadata.image import ClusterImage
@@ -34,6 +35,17 @@ def generated(length: int) -> bytes:
 @pytest.mark.parametrize("length", KNOWN)
 def test_xxh3_is_what_its_authors_say(length: int) -> None:
     assert xxh3_64(generated(length)) == KNOWN[length]
+
+
+@pytest.mark.parametrize(
+    ("length", "by"),
+    [
+        (16, xxh3._up_to_16), (17, xxh3._up_to_128), (128, xxh3._up_to_128), (129, xxh3._up_to_240),
+        (240, xxh3._up_to_240), (241, xxh3._long),
+    ],
+)  # fmt: skip
+def test_xxh3_has_another_way_from_each_limit_on(length: int, by: Callable[[bytes], int]) -> None:
+    assert xxh3_64(generated(length)) == by(generated(length))
 
 
 def text(value: str) -> bytes:

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from tests.unit.coordinator.group.share.bench import AT_ONCE, CALLER, GROUP, SESSION_MS, Bench, told, topic_id
 
+from penstock.coordinator.group.records import HistoryRecord
 from penstock.coordinator.group.settings import GroupSettings, ShareSettings
 from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
 from penstock.metadata.resources import ResourceType
@@ -380,3 +381,13 @@ def test_what_the_next_coordinator_decides_first_counts_when_it_is_committed() -
     bench.beat("m1", -1)
     assert bench.delete_group() == ErrorCode.NONE
     assert dict(bench.shard._table.image.of_kind("share")) == {}
+
+
+def test_it_is_handed_over_though_the_log_has_the_history_of_a_group_of_its_name() -> None:
+    """One of another kind, of which no other record is left. A share group itself tells nothing."""
+    bench = Bench(a=1)
+    bench.shard.read(*HistoryRecord(GROUP, 1, b"\0\0whatever").encode())
+    bench.join("m1", "a")
+    known = len(bench.log)
+    bench.take(bench.shard.seal(bench.now_ms))
+    assert bench.log[known:] == []
