@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final
 
 from penstock.log.partition_log import PartitionLog
+from penstock.node.environment.tasks import all_ended
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.errors import KafkaError
 
@@ -91,10 +92,9 @@ class Flushes:
                 partition.has_no_room()
 
     async def stop(self) -> None:
-        """Wait until all that are under way have ended: the files must not be closed under them."""
+        """Wait until all that are under way have ended: the files must not be closed under them. Raises KafkaError."""
         self._has_stopped = True
-        if self._under_way:
-            await asyncio.wait(list(self._under_way))
+        await all_ended(self._under_way)
 
 
 def _is_gone(log: PartitionLog) -> bool:

@@ -22,7 +22,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
 from penstock.node.environment.alarm import Turns
 from penstock.node.environment.signal import Signal
-from penstock.node.environment.tasks import Tasks, Threads
+from penstock.node.environment.tasks import ENDS_S, Tasks, Threads, hangs
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -126,11 +126,16 @@ class Upkeep:
     async def stop(self) -> None:
         """The caller closes the logs."""
         await self._tasks.stop()
-        await self._threads.settle()  # the files must not be closed under them
-        if self._flushes is not None:
-            await self._flushes.stop()
         try:
-            await self.checkpoint_high_watermarks()
+            await self._threads.settle()  # the files must not be closed under them
+        finally:
+            if self._flushes is not None:
+                await self._flushes.stop()
+        try:
+            async with asyncio.timeout(ENDS_S):
+                await self.checkpoint_high_watermarks()
+        except TimeoutError as error:
+            raise hangs("the last checkpoint of high watermarks") from error
         except KafkaError as error:
             logger.error("a checkpoint could not be written: %s", error.message)
 
