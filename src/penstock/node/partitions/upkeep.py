@@ -44,6 +44,7 @@ class UpkeepIntervals(Value, kw_only=True):
     retention_check_ms: int = 300_000
     high_watermark_checkpoint_ms: int = 5_000
     recovery_point_checkpoint_ms: int = 60_000
+    flush_timeout_ms: int = 10_000
 
 
 class _Watched(NamedTuple):
@@ -95,7 +96,7 @@ class Upkeep:
         if self._flushes is None:
             from penstock.node.partitions.flushes import Flushes  # few nodes have to flush what comes
 
-            self._flushes = Flushes(self._directories.threads_of)
+            self._flushes = Flushes(self._directories.threads_of, self._intervals.flush_timeout_ms / 1000)
         self._flushes.want(partition)
 
     def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
