@@ -152,6 +152,7 @@ class IsrPartition(Partition):
 
     def begin_at(self, offset: int) -> None:
         self.log.advance_log_start(offset)
+        self.dirty[self] = None
 
     def deliver(self, turns: Turns) -> None:
         if self.is_to_deliver:
@@ -202,6 +203,7 @@ class IsrPartition(Partition):
         call(follower.on_appended(log.log_end_offset, leader_high_watermark))
         if leader_start_offset > log.log_start_offset:
             log.advance_log_start(min(leader_start_offset, log.log_end_offset))
+            self.dirty[self] = None
         if self.high_watermark != before:
             self.dirty[self] = None
 
