@@ -128,8 +128,8 @@ async def test_who_is_stuck_hands_over_when_the_others_have_everything(stuck: St
 
 async def test_who_is_not_stuck_hands_over_when_it_keeps_everything_itself(stuck: Stuck) -> None:
     stuck.append(b"a")
+    stuck.partition.on_fetched(OTHER, 1, 9, stuck.node.now_ms)
     giving = GivingUp(stuck.node)
-    giving.follow(1)
     assert giving.state() is State.CATCHING_UP
     await turns()
     await stuck.flush()
