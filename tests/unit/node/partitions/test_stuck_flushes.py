@@ -45,8 +45,11 @@ class Stuck:
 
     async def told(self) -> None:
         self.unwritable.clear()
-        while not self.unwritable:
+        for _ in range(1000):
             await asyncio.sleep(0)
+            if self.unwritable:
+                return
+        raise AssertionError("nobody hears of it")
 
     async def flush(self) -> None:
         while self.threads.work:
