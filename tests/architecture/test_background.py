@@ -1,4 +1,5 @@
-"""Within a node no task ends without a word, and no loop for good: the `Tasks` of a part start them, and keep loops."""
+"""Within a node no task ends without a word, and no loop for good: the `Tasks` of a part start them, and keep loops.
+Nobody who stops waits for ever."""
 
 import ast
 from collections.abc import Iterator
@@ -61,6 +62,18 @@ def started_loops(tree: ast.AST) -> Iterator[str]:
             yield f"line {call.lineno}: {work.func.attr} has no end: `Tasks.keep` it"
 
 
+ENDINGS = ("stop", "_stop", "close", "settle", "leave")
+
+
+def endless_waits(tree: ast.AST) -> Iterator[str]:
+    """Where something stops and waits for tasks, or for threads, without a limit: a disk may hang."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.AsyncFunctionDef) and function.name in ENDINGS:
+            for call, name in called(function):
+                if name == "wait" and call.args and all(one.arg != "timeout" for one in call.keywords):
+                    yield f"line {call.lineno}: {function.name} waits without a limit: take `all_ended`"
+
+
 @cache
 def trees() -> dict[str, ast.AST]:
     return {str(path.relative_to(NODE)): ast.parse(path.read_text("utf-8")) for path in sorted(NODE.rglob("*.py"))}
@@ -88,3 +101,14 @@ def test_a_loop_that_is_only_started_is_found(body: str) -> None:
 
 def test_a_task_that_is_started_by_hand_is_found() -> None:
     assert starts_itself(ast.parse("asyncio.get_running_loop().create_task(x())"))
+
+
+def test_what_stops_waits_no_longer_than_it_may() -> None:
+    found = {path: list(endless_waits(tree)) for path, tree in trees().items()}
+    assert {path: complaints for path, complaints in found.items() if complaints} == {}
+
+
+def test_a_stop_that_waits_without_a_limit_is_found() -> None:
+    text = "class A:\n    async def stop(self):\n        await asyncio.wait({})"
+    assert len(list(endless_waits(ast.parse(text.format("self.tasks"))))) == 1
+    assert not list(endless_waits(ast.parse(text.format("self.tasks, timeout=1"))))

@@ -65,6 +65,8 @@ class Host:
     def __init__(self, broker_id: int, now_ms: Callable[[], int], min_in_sync: int) -> None:
         self.id = broker_id
         self.log = MemoryLog()
+        self.flush: Callable[[IsrPartition], None] | None = None
+        """Where `flush.messages` wants its log flushed."""
         self.kept_high_watermark = 0
         self.lives = 0
         self.is_up = False
@@ -145,6 +147,7 @@ class Host:
                 topic.topic_id,
                 high_watermark=min(self.kept_high_watermark, self.log.log_end_offset),
                 in_sync=self.in_sync,
+                flush=self.flush,
             )
             self.partition.min_insync_replicas = self._min_in_sync
         epoch = self.partition.leader_epoch
@@ -166,6 +169,8 @@ class Host:
         """The next request to the leader; None if there is nobody to ask."""
         partition = self.partition
         if partition is None or partition.follower is None or partition.follower.leader_id < 0:
+            return None
+        if not partition.is_kept():
             return None
         self.fetches += 1
         self.missed_an_answer |= self.under_way is not None

@@ -431,9 +431,9 @@ class SimulationError(AssertionError):
     """Carries the seed, what went wrong and the last lines of the trace."""
 
 
-def simulate(seed: int) -> Outcome:
+def simulate(seed: int, world_of: Callable[[int], World] = World) -> Outcome:
     """One seed from an empty cluster to the end of healing. Raises SimulationError."""
-    world = World(seed)
+    world = world_of(seed)
     try:
         return world.run()
     except Exception as error:

@@ -1,5 +1,7 @@
 """Asking the leaders of many partitions for one thing about each: those that have moved or fail are asked again."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar

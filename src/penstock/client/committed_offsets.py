@@ -1,5 +1,7 @@
 """The positions that a group has committed: read, written and deleted at the group's coordinator."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

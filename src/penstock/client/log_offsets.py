@@ -1,5 +1,7 @@
 """Offsets in the log by time: the first, the next, the first at or after a moment. Each partition's leader is asked."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from penstock.client.at_leaders import Ask, Failures, ask_leaders, ask_leaders_that_answer

@@ -1,5 +1,7 @@
 """Records out of a file: a page sends it piece by piece, whole lines at a time, and each piece is read by itself."""
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import csv

@@ -19,7 +19,7 @@ from penstock.log.lookup import Search, TimestampOffset, find_max_timestamp, fin
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, check_first
 from penstock.log.removals import Removals
-from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms
+from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms, rests_until_ms
 from penstock.log.segment import Segment
 from penstock.log.validation import (
     CLIENT,
@@ -271,6 +271,10 @@ class PartitionLog(LogHolder):
     def next_deadline_ms(self, now_ms: int) -> int:
         """The next call of `maybe_flush` and `apply_retention`."""
         return next_look_ms(self._content, self.config, self.directory, now_ms)
+
+    def rests_until_ms(self) -> int | None:
+        """As `retention.rests_until_ms`."""
+        return rests_until_ms(self._content, self.config)
 
     # durability
 

@@ -353,6 +353,11 @@ class Producers:
             del self._producers[producer_id]
         return len(expired)
 
+    def next_expiry_ms(self, expiration_ms: int) -> int | None:
+        """When `expire` has something to do, unless more is written; None for never."""
+        silent = [one.timestamp_ms for one in self._producers.values() if one.transaction_first_offset == NO_OFFSET]
+        return min(silent) + expiration_ms if silent else None
+
     def clear(self) -> None:
         self._producers.clear()
         self._open_transactions.clear()

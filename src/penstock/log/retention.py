@@ -10,6 +10,7 @@ from penstock.log.segment import Segment
 
 CHECK_INTERVAL_MS = 300_000
 """As Kafka's `log.retention.check.interval.ms`."""
+FOR_EVER_MS = 1 << 63
 SEGMENTS_AT_ONCE = 50
 """Their files are renamed, which takes some 50 µs a segment: the event loop waits for that."""
 
@@ -57,6 +58,22 @@ def next_look_ms(content: LogContent | None, config: LogConfig, directory: str, 
         deadline = min(deadline, content.dirty_since_ms + config.flush_ms)
     expiry = _expiry_ms(content.segments, config)
     return max(now_ms, deadline if expiry is None else min(deadline, expiry))
+
+
+def rests_until_ms(content: LogContent | None, config: LogConfig) -> int | None:
+    """Nothing is due before that time, as long as the log neither grows nor is cut, which may be for ever; None where
+    that is not known, or where time is not all that counts.
+    """
+    if content is None or config.flush_ms < CHECK_INTERVAL_MS:
+        return None
+    if (config.deletes and config.is_compacted) or config.retention_consumed or config.penstock_delay_enable:
+        return None
+    if content.recovery_point < content.segments.active.base_offset:
+        return None  # sealed segments are to be flushed
+    flush_ms = None if content.dirty_since_ms is None else content.dirty_since_ms + config.flush_ms
+    producers_ms = content.producers.next_expiry_ms(config.producer_id_expiration_ms)
+    due = flush_ms, producers_ms, _expiry_ms(content.segments, config)
+    return min((one for one in due if one is not None), default=FOR_EVER_MS)
 
 
 def _expiry_ms(segments: Sequence[Segment], config: LogConfig) -> int | None:

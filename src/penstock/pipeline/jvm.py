@@ -1,5 +1,7 @@
 """What only the JVM of a session can say. A session of Spark Connect has none here: then less is checked beforehand."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path

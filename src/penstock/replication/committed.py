@@ -33,11 +33,13 @@ class Committed:
 
 class Kept:
     """`offset`: before it the replica's own log keeps all as well as `flush.messages` wants it (`kept_offset`). It goes
-    back with a log that is cut. `waits` are for it.
+    back with a log that is cut. `waits` are for it. `is_stuck`: the disk has no room for the flush, or hangs, and
+    nobody knows when it keeps more.
     """
 
-    __slots__ = ("offset", "waits")
+    __slots__ = ("is_stuck", "offset", "waits")
 
     def __init__(self, offset: int = 0) -> None:
         self.offset = offset
         self.waits = Waits()
+        self.is_stuck = False

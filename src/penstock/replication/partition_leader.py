@@ -23,7 +23,7 @@ Readers stand here for all that wait for the high watermark: consumers, acks=all
 from collections.abc import Callable, Sequence
 
 from penstock.replication.committed import Committed, Kept
-from penstock.replication.waits import NOBODY, Waiter, Waits
+from penstock.replication.waits import NOBODY, Wait, Waiter, Waits
 
 UNKNOWN = -1
 
@@ -86,6 +86,7 @@ class PartitionLeader:
         "deletions",
         "epoch_start_offset",
         "followers",
+        "given",
         "isr",
         "joining",
         "kept",
@@ -125,6 +126,8 @@ class PartitionLeader:
         self.appended = Waits()
         self.deletions = Waits()
         """These wait for the logs of followers to begin at an offset; all look again when one of them does."""
+        self.given: Waits | None = None
+        """These wait for `given_offset`; None as long as nobody ever did."""
         self.followers: dict[int, ReplicaState] = {
             replica: ReplicaState(now_ms if replica in isr else UNKNOWN) for replica in replicas if replica != node_id
         }
@@ -141,6 +144,19 @@ class PartitionLeader:
     @property
     def high_watermark(self) -> int:
         return self.committed.high_watermark
+
+    @property
+    def given_offset(self) -> int:
+        """All others that are in sync, or may be at any time, have what is before it: another one of them may lead and
+        nothing is cut, whatever this one's log keeps. It is committed only once this one keeps it, too.
+        """
+        return min((state.log_end_offset for state in self._counted), default=self.log_end_offset)
+
+    def when_given(self, offset: int, waiter: Waiter) -> tuple[Waits, Wait]:
+        """As soon as `given_offset` has reached that."""
+        if self.given is None:
+            self.given = Waits()
+        return self.given, self.given.add(offset, waiter)
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -247,8 +263,8 @@ class PartitionLeader:
 
     def on_epoch_over(self) -> Sequence[Waiter]:
         """All waiters look at what holds in the next epoch."""
-        queues = self.appended, self.deletions, self.kept.waits, self.committed.waits
-        return [waiter for waits in queues for waiter in waits.take_all()]
+        queues = self.appended, self.deletions, self.given, self.kept.waits, self.committed.waits
+        return [waiter for waits in queues if waits is not None for waiter in waits.take_all()]
 
     # the high watermark
 
@@ -263,10 +279,12 @@ class PartitionLeader:
         )
 
     def _advance(self) -> Sequence[Waiter]:
+        due = NOBODY if self.given is None else self.given.take_due(self.given_offset)
         if self._holds:
-            return NOBODY
+            return due
         committed = self.kept.offset
         for state in self._counted:
             if state.log_end_offset < committed:
                 committed = state.log_end_offset
-        return self.committed.advance(committed)
+        advanced = self.committed.advance(committed)
+        return [*due, *advanced] if due else advanced

@@ -1,5 +1,7 @@
 """Rows of tests as values of Avro, Protobuf or JSON Schema, with a registry in memory that hands out what they need."""
 
+from __future__ import annotations
+
 import base64
 import json
 from collections.abc import Callable, Mapping

@@ -20,7 +20,8 @@ def node_context(
     **outside: Any,
 ) -> NodeContext:
     """Of a node without disks, if none are given; `outside` are parts of its environment."""
-    return NodeContext(config, Environment(now_ms=now_ms, **outside), directories, image, Registry())
+    environment = Environment(**{"now_ms": now_ms, "clock_ns": lambda: 0, **outside})
+    return NodeContext(config, environment, directories, image, Registry())
 
 
 def broker_context(node: NodeContext, controller: Any = None, epoch: int = 5) -> BrokerContext:

@@ -1,5 +1,7 @@
 """`penstock cluster`: the cluster's id and its brokers, as kafka-cluster.sh tells them; and a broker taken away."""
 
+from __future__ import annotations
+
 from typing import Final
 
 import click

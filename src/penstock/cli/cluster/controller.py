@@ -1,5 +1,7 @@
 """`penstock controller`: which controller is active, and how to make another one so."""
 
+from __future__ import annotations
+
 import click
 
 from penstock.cli.terminal.options import JSON, declared, option

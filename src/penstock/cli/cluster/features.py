@@ -1,5 +1,7 @@
 """`penstock features`: the levels of the cluster's features, with the subcommands of kafka-features.sh."""
 
+from __future__ import annotations
+
 from typing import Final
 
 import click

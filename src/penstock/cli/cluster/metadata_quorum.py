@@ -1,5 +1,7 @@
 """`penstock metadata-quorum`: who leads, how far the replicas are, who votes; as kafka-metadata-quorum.sh tells it."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from uuid import UUID

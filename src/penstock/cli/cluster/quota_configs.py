@@ -5,6 +5,8 @@
 A type without a name stands for all of that type, --entity-default for those that have no quota of their own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Final
 

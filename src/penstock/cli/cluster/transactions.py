@@ -1,5 +1,7 @@
 """`penstock transactions`: transactions, who is in them, and those that hang, as kafka-transactions.sh."""
 
+from __future__ import annotations
+
 from typing import Final
 
 import click

@@ -3,6 +3,8 @@
 Both get the same settings, so what is measured is the cluster under the same batches, acknowledgements and waits.
 """
 
+from __future__ import annotations
+
 import importlib
 import importlib.util
 from collections.abc import Sequence

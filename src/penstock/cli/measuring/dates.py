@@ -1,5 +1,7 @@
 """Moments in the patterns of Java's SimpleDateFormat, as `--date-format` takes them: `yyyy-MM-dd HH:mm:ss:SSS`."""
 
+from __future__ import annotations
+
 import re
 from datetime import datetime
 from typing import Final

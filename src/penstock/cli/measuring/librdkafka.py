@@ -3,6 +3,8 @@
 librdkafka has threads of its own; its calls here take moments, so that the event loop gets turns between them.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self

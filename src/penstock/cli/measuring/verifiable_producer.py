@@ -1,5 +1,7 @@
 """`penstock verifiable-producer`: send numbers and tell what became of each, as kafka-verifiable-producer.sh."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
 from typing import Any, Final

@@ -1,5 +1,7 @@
 """`penstock metadata-shell`: walk the cluster's metadata like a tree of files, with a prompt or one command at once."""
 
+from __future__ import annotations
+
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence

@@ -1,5 +1,7 @@
 """`penstock delayed`: the records of a topic that wait until they are due; cancel one, or let it go now."""
 
+from __future__ import annotations
+
 import time
 
 import click

@@ -1,5 +1,7 @@
 """`penstock offsets`: offsets of partitions by time, with the options of kafka-get-offsets.sh, and of replicas."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,5 +1,7 @@
 """`penstock produce`: send the lines of the standard input, with the options of kafka-console-producer.sh."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import sys
@@ -126,7 +128,7 @@ def parse_pairs_as_they_are(texts: tuple[str, ...]) -> dict[str, str]:
     return {key.strip(): value for key, _, value in (text.partition("=") for text in texts)}
 
 
-def _by_schema(registry: str | None, key: str | None, value: str | None) -> "Callable[[], Awaitable[BySchema]] | None":
+def _by_schema(registry: str | None, key: str | None, value: str | None) -> Callable[[], Awaitable[BySchema]] | None:
     if not (key or value):
         return None
     if registry is None:
@@ -141,7 +143,7 @@ async def _produce(
     settings: ProducerSettings,
     topic: str,
     line_format: LineFormat,
-    by_schema: "Callable[[], Awaitable[BySchema]] | None",
+    by_schema: Callable[[], Awaitable[BySchema]] | None,
     sync: bool,
 ) -> tuple[int, int]:
     sent = failed = 0
@@ -191,7 +193,7 @@ async def _lines() -> AsyncIterator[bytes]:
         yield rest
 
 
-def _read(loop: asyncio.AbstractEventLoop, chunks: "asyncio.Queue[bytes]") -> None:
+def _read(loop: asyncio.AbstractEventLoop, chunks: asyncio.Queue[bytes]) -> None:
     stream = sys.stdin.buffer
     try:
         descriptor: int | None = stream.fileno()

@@ -1,5 +1,7 @@
 """`penstock leaders`: plan who should lead which partition, compare that with who does, and balance."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Final
 

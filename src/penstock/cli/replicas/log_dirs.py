@@ -1,5 +1,7 @@
 """`penstock log-dirs`: what lies on the brokers' disks, as kafka-log-dirs.sh tells it."""
 
+from __future__ import annotations
+
 import click
 
 from penstock.cli.terminal.names import parse_numbers

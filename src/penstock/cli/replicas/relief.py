@@ -1,5 +1,7 @@
 """`penstock balance relieve`: which replicas should leave disks that are nearly full."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

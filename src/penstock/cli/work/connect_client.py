@@ -1,5 +1,7 @@
 """What `penstock connect` asks of a worker, also of one of Kafka's own: requests to the REST interface of Connect."""
 
+from __future__ import annotations
+
 import json
 import ssl
 import urllib.error

@@ -10,6 +10,8 @@ What a run prints comes as {"run": 7, "line": "…"}, and its end as {"run": 7, 
 standard output: what Java and other processes print there goes to the standard error.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 import subprocess

@@ -8,6 +8,8 @@ Topics, their replicas, configurations, groups, transactions, users, access rule
 quorum have parts of their own; the cluster itself and its disks are here.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self

@@ -1,5 +1,7 @@
 """Access rules from outside: which there are, new ones, and those that shall go."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,5 +1,7 @@
 """Configurations of topics, brokers and groups from outside: read them with their sources, change single keys."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from enum import IntEnum
 

@@ -1,5 +1,7 @@
 """Groups from outside: list, describe, delete, put members out, and move their offsets."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 

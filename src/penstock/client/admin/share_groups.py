@@ -1,5 +1,7 @@
 """Share groups from outside: describe them, and show, move and forget where they begin to read (KIP-932)."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Mapping
 

@@ -1,5 +1,7 @@
 """Transactions from outside: which there are, who writes to a partition, and the end of those that hang (KIP-664)."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeVar, cast

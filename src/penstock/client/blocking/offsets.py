@@ -1,5 +1,7 @@
 """Offsets: those that partitions have (earliest, latest, by time) and those that groups committed."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 
 from penstock.client.blocking import BlockingCluster, TopicPartition

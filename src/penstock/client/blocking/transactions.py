@@ -4,6 +4,8 @@ All is asked in the way of transaction.version 1, which every cluster understand
 go there, and the epoch is raised with each `begin`. So a producer's id and epoch name one transaction.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 import time

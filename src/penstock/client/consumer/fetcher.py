@@ -5,6 +5,8 @@ name a replica in the consumer's rack, which is asked then (KIP-392). Each fetch
 was, so that a leader whose log was cut tells where (KIP-320).
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping

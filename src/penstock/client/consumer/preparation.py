@@ -4,6 +4,8 @@ It runs as a task of its own that `poll` waits for, so that a poll may end while
 finds the rebalance further on.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

@@ -6,6 +6,8 @@ record is acknowledged to the node that has given it out: where another one lead
 records are given out again.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import deque

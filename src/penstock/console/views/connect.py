@@ -1,5 +1,7 @@
 """Connectors of a worker, asked over its REST interface: what runs, and where it failed. Configurations stay there."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import re

@@ -1,5 +1,7 @@
 """Steps of a round that are made where a core has nothing else to do, so that nobody who wakes up waits for them."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable, Iterator

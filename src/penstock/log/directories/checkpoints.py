@@ -46,10 +46,12 @@ class Checkpoints:
         self._each(lambda directory: _write_cleaned_offsets(directory, _in(directory, logs)))
 
     def write_high_watermarks(self, logs: PartitionLogs, offsets: dict[TopicPartition, int]) -> None:
+        """Few logs of many may have one: the others are not looked at."""
+
         def write(directory: LogDirectory) -> None:
-            keys = [(log.topic, log.partition) for log in _in(directory, logs)]
-            found = ((key, offsets.get(key)) for key in keys)
-            _write(directory, directory.write_high_watermarks, {key: it for key, it in found if it is not None})
+            found = ((key, offset, logs.get(key)) for key, offset in list(offsets.items()))
+            its = {key: it for key, it, log in found if log is not None and log.parent == directory.path}
+            _write(directory, directory.write_high_watermarks, its)
 
         self._each(write)
 

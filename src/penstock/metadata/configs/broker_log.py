@@ -50,6 +50,9 @@ log.flush.interval.ms long null 0.. cluster high
 log.flush.scheduler.interval.ms long 9223372036854775807 * fixed high | How often it is looked which logs need a flush.
 log.flush.offset.checkpoint.interval.ms int 60000 0.. fixed high | How often recovery points are written down.
 log.flush.start.offset.checkpoint.interval.ms int 60000 0.. fixed high | How often log start offsets are written down.
+log.flush.timeout.ms long 10000 1.. fixed medium
+    | How long what flush.messages wants on the disk may wait for it: then the disk hangs, and another replica in sync
+    | is to lead. A key of Penstock's own.
 log.message.timestamp.type string CreateTime CreateTime/LogAppendTime cluster medium
     | Default of a topic's message.timestamp.type.
 log.message.timestamp.before.max.ms long 9223372036854775807 0.. cluster medium

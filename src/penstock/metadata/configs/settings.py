@@ -115,6 +115,7 @@ class BrokerSettings:
     log_cleaner_threads: int
     log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
+    log_flush_timeout_ms: int
     log_retention_check_interval_ms: int
     num_recovery_threads_per_data_dir: int
     min_insync_replicas: int

@@ -10,6 +10,8 @@ when there are too many: then one of those goes that nobody used lately, and of 
 | no client for `IDLE_MS` | forgotten                                                                   |
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final

@@ -4,6 +4,8 @@ Brokers hand on what clients ask, controllers let their controller decide. An AP
 that has a file of its own there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pkgutil import resolve_name

@@ -364,4 +364,5 @@ def _intervals(config: BrokerConfig) -> UpkeepIntervals:
         retention_check_ms=config.log_retention_check_interval_ms,
         high_watermark_checkpoint_ms=config.replica_high_watermark_checkpoint_interval_ms,
         recovery_point_checkpoint_ms=config.log_flush_offset_checkpoint_interval_ms,
+        flush_timeout_ms=config.log_flush_timeout_ms,
     )

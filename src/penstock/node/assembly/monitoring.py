@@ -59,7 +59,7 @@ class Monitoring:
         self._parts = parts
         self._listener = listener
         self._registry = Registry()
-        self._slices = Slices()
+        self._slices = Slices(clock_ns=context.environment.clock_ns)
         process = ProcessSurvey(context.directories, context.now_ms() / 1000)
         self._surveys: list[Survey] = [process]
         self._clients: ClientSurvey | None = None

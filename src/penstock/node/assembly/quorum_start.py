@@ -151,7 +151,7 @@ class QuorumParts:
             authorizer=self.authorizer,
             throttling=self.throttling,
             hand_over=partial(_hand_over, self.quorum, controller),
-            slices=Slices(config.queued_max_request_bytes // CONTROLLERS_PART),
+            slices=Slices(config.queued_max_request_bytes // CONTROLLERS_PART, self.context.environment.clock_ns),
             metrics=self.context.metrics,
             now_ms=self.context.environment.now_ms,
         )

@@ -31,7 +31,7 @@ from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
 from penstock.metadata.security import RIGHTS_RECORDS
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.controlling.lease import BrokerLease
-from penstock.node.environment.tasks import Tasks
+from penstock.node.environment.tasks import Tasks, all_ended
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -410,7 +410,7 @@ class BrokerLifecycle:
             return
         beating, self._beating = self._beating, None
         beating.cancel()
-        await asyncio.wait([beating])
+        await all_ended([beating])
         if not hand_over or len(self._image.brokers) < 2:
             return
         self._lease.is_laid_down()

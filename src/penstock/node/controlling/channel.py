@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, cast
 
 from penstock.node.controlling.commands import SIGNS_OF_LIFE, ReplyT
 from penstock.node.environment.context import NodeContext
+from penstock.node.environment.tasks import all_ended
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -100,8 +101,7 @@ class ControllerChannel:
     async def stop(self) -> None:
         for asking in list(self._under_way):
             asking.cancel()
-        if self._under_way:
-            await asyncio.wait(list(self._under_way))
+        await all_ended(self._under_way)
         if self._remote is not None:
             await self._remote.close()
 

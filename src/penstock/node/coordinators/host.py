@@ -25,7 +25,7 @@ from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.hosted import Hosted, MachineT
 from penstock.node.environment.event_loop import steady_clock
-from penstock.node.environment.tasks import Tasks
+from penstock.node.environment.tasks import Tasks, all_ended
 from penstock.node.metrics.distribution import Durations
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.table import PartitionTable
@@ -115,8 +115,7 @@ class CoordinatorHost(Generic[MachineT]):
         if self._creating is not None:
             self._creating.cancel()
             tasks.append(self._creating)
-        if tasks:
-            await asyncio.wait(tasks)
+        await all_ended(tasks)
 
     def now_ms(self) -> int:
         """The wall clock as it was at the start, going on steadily: a change of the wall clock expires no session."""

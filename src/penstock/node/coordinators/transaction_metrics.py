@@ -1,5 +1,7 @@
 """What a coordinator of transactions says of itself in numbers, once a transactional id has been looked for."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -1,21 +1,39 @@
 """What one part of a node has in the background, tasks and threads, from their start until it stops.
 
 A task that ends is `start`ed, work that goes on for ever is `keep`t: no other way is taken within a node
-(`tests/architecture/test_background.py`), so that none ends without a word, and no loop for good.
+(`tests/architecture/test_background.py`), so that none ends without a word, and no loop for good. Who stops waits for
+what is under way, as it may use files, but not for a disk that hangs: `all_ended` has a limit.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from typing import Any, Final, TypeVar
+
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
 AGAIN_S: Final = 1.0
 """After so long work begins anew that failed by our own fault."""
+ENDS_S: Final = 40.0
+"""Work that has not ended so long after somebody began to wait for its end hangs."""
 
 logger = logging.getLogger(__name__)
+
+
+async def all_ended(working: Iterable[asyncio.Future[Any]]) -> None:
+    """Wait until these have ended. Raises KafkaError if something hangs: then files are in use, and are not closed."""
+    if under_way := list(working):
+        _, left = await asyncio.wait(under_way, timeout=ENDS_S)
+        if left:
+            names = {one.get_name() if isinstance(one, asyncio.Task) else "threads" for one in left}
+            raise hangs(", ".join(sorted(names)))
+
+
+def hangs(what: str) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a disk may hang, not ended within {ENDS_S:g} s: {what}")
 
 
 class Tasks:
@@ -60,8 +78,10 @@ class Tasks:
             task.cancel()
 
     async def settle(self, timeout_s: float | None = None) -> None:
-        """Wait until those that run now have ended, or as long as that."""
-        if self._running:
+        """Wait until those that run now have ended, or as long as that; without a time as `all_ended`."""
+        if timeout_s is None:
+            await all_ended(self._running)
+        elif self._running:
             await asyncio.wait(self._running, timeout=timeout_s)
 
     async def stop(self) -> None:
@@ -89,6 +109,5 @@ class Threads:
         return await asyncio.shield(self.begin(work, *args))
 
     async def settle(self) -> None:
-        """Wait until all have ended."""
-        if self._working:
-            await asyncio.wait(list(self._working))
+        """As `all_ended`."""
+        await all_ended(self._working)

@@ -1,5 +1,7 @@
 """The names of what a node counts while it serves: those of Kafka's MBeans, where it has one."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final

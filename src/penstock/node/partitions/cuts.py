@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.log.directories.directory import LogDirectories
+from penstock.node.environment.tasks import all_ended
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.replication.truncation import truncation_offset
 
@@ -68,6 +69,5 @@ class Cuts:
             self._failed(partition)
 
     async def settle(self) -> None:
-        """Wait until all have ended: the files must not be closed under them."""
-        if self._under_way:
-            await asyncio.wait(list(self._under_way))
+        """Wait until all have ended: the files must not be closed under them. Raises KafkaError."""
+        await all_ended(self._under_way)

@@ -1,6 +1,8 @@
 """One partition goes to another leader while producers send on: the controller is asked to name the successor.
 
-The old leader stops appending when its followers are near, waits until all in sync have everything, and asks.
+The old leader stops appending when its followers are near, waits until all in sync have everything, and asks. Where its
+own flush is stuck, as its disk is full or hangs, it waits for the others alone: they keep what it does not. Who waits
+for the high watermark is refused then, and asks the new leader.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from penstock.node.links.hand_over import HandOver
 from penstock.node.links.successor import SucceedingBroker
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.errors import KafkaError
+from penstock.replication.partition_leader import PartitionLeader
 from penstock.replication.waits import NEVER, Wait, Waits
 
 LINGER_S: Final = 0.2
@@ -89,14 +92,16 @@ class PartitionHandOver(HandOver):
         else:
             if leader.leader_epoch != machine.leader_epoch or self._asked_epoch not in (None, leader.partition_epoch):
                 self._do(machine.on_leader(leader.node_id, leader.leader_epoch, is_self=True))
-            self._do(machine.on_committed(leader.high_watermark, leader.log_end_offset, self._now_ms()))
+            self._do(machine.on_committed(_reached(leader), leader.log_end_offset, self._now_ms()))
         if machine.state is State.OVER:
             return
         committed = partition.committed
         follows = machine.state is State.FORWARDING
         self._waits.append((committed.waits, committed.waits.add(FAR if follows else self._next_offset, self._look)))
-        if partition.leader is not None:
-            self._waits.append((partition.leader.appended, partition.leader.appended.add(FAR, self._look)))
+        if (leader := partition.leader) is not None:
+            self._waits.append((leader.appended, leader.appended.add(FAR, self._look)))
+            if leader.kept.is_stuck:
+                self._waits.append(leader.when_given(leader.given_offset + 1, self._look))
 
     @property
     def _next_offset(self) -> int:
@@ -159,7 +164,7 @@ class PartitionHandOver(HandOver):
         partition.appender = leader
         self._resident.seal()
         partition.appender = None
-        self._do(self.machine.on_committed(leader.high_watermark, leader.log_end_offset, self._now_ms()))
+        self._do(self.machine.on_committed(_reached(leader), leader.log_end_offset, self._now_ms()))
 
     async def _tell_controller(self) -> None:
         leader = self.partition.leader
@@ -179,3 +184,8 @@ class PartitionHandOver(HandOver):
                 self._broken(error)
                 return
         await super()._forward()
+
+
+def _reached(leader: PartitionLeader) -> int:
+    """What is before it, all have that count."""
+    return leader.given_offset if leader.kept.is_stuck else leader.high_watermark

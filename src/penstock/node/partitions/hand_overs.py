@@ -7,7 +7,8 @@ A broker that stops hands over all that others in sync can lead, several partiti
 in time goes to others by an election, when its heartbeat says that it wants to stop.
 
 A partition for which its log directory has no room goes to another replica in sync, and this one out of sync. It comes
-back as any follower, when the directory has had room for a while: till then it does not fetch (`replica_fetcher`).
+back as any follower, when the directory has had room for a while: till then it does not fetch (`replica_fetcher`). So
+does one whose flush hangs, and it comes back when that has ended.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class HandOvers:
                 logger.exception("a hand-over failed by our own fault")
 
     def on_unwritable(self, partition: IsrPartition) -> None:
-        """The disk had no room for what was to be appended to it as its leader."""
+        """The disk had no room for what was to be appended to it as its leader, or to be flushed, or hangs."""
         self._unwritable[partition] = None
         self._hurry.set()
 
@@ -135,8 +136,8 @@ class HandOvers:
         """Who still has no successor is heard of again with the next append that is refused."""
         self.full.look()
         unwritable, self._unwritable = self._unwritable, {}
-        full = [one for one in unwritable if one.leader is not None and one.log.health.is_full]
-        await asyncio.gather(*(self._give_away(partition, has_no_room=True) for partition in full))
+        still = [one for one in unwritable if one.leader and (one.kept.is_stuck or one.log.health.is_full)]
+        await asyncio.gather(*(self._give_away(partition, has_no_room=True) for partition in still))
 
     async def _hand_over(self) -> bool:
         """Hand over what the controller names; whether there was anything. Raises KafkaError."""

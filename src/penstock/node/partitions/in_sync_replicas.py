@@ -63,7 +63,7 @@ class InSyncReplicas:
         self._changed = asyncio.Event()
         self._tasks = Tasks()
         self.unwritable = Signal[IsrPartition]()
-        """The disk had no room for what was to be appended to this one: another replica in sync may have."""
+        """The disk had no room for what was to be appended to this one, or hangs: another replica in sync may have."""
 
     def start(self) -> None:
         self._tasks.keep(self._look, "look at followers")

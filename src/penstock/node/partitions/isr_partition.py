@@ -38,7 +38,7 @@ class InSync(Protocol):
     def fetched(self, partition: IsrPartition, replica: int) -> None: ...
 
     def refused(self, partition: IsrPartition) -> None:
-        """The disk had no room for what was to be appended to a partition with followers."""
+        """The disk of a partition with followers had no room for what was to be appended or flushed, or hangs."""
 
 
 class IsrPartition(Partition):
@@ -107,8 +107,13 @@ class IsrPartition(Partition):
                 call(due)
         return result
 
+    def got_stuck(self) -> None:
+        """Its flush found no room, or hangs."""
+        self.kept.is_stuck = True
+        self.has_no_room()
+
     def has_no_room(self) -> None:
-        """Its disk is full."""
+        """Its disk is full, or hangs."""
         if self.leader is not None and self.leader.followers and self.in_sync is not None:
             self.in_sync.refused(self)
 
@@ -135,6 +140,7 @@ class IsrPartition(Partition):
     def flushed(self) -> None:
         """Those who wait for that go on; another flush may be due. Raises KafkaError."""
         offset, before = self.log.kept_offset, self.high_watermark
+        self.kept.is_stuck = False
         if self.leader is not None:
             call(self.leader.on_kept(offset))
         else:
@@ -146,6 +152,7 @@ class IsrPartition(Partition):
 
     def begin_at(self, offset: int) -> None:
         self.log.advance_log_start(offset)
+        self.dirty[self] = None
 
     def deliver(self, turns: Turns) -> None:
         if self.is_to_deliver:
@@ -196,6 +203,7 @@ class IsrPartition(Partition):
         call(follower.on_appended(log.log_end_offset, leader_high_watermark))
         if leader_start_offset > log.log_start_offset:
             log.advance_log_start(min(leader_start_offset, log.log_end_offset))
+            self.dirty[self] = None
         if self.high_watermark != before:
             self.dirty[self] = None
 

@@ -4,6 +4,11 @@ Each partition has one deadline in a heap and one timer stands for the earliest 
 nothing costs nothing. Of several that are due at a time the first that was watched is the first. The heap has keys
 alone: a deadline that no longer holds keeps nothing alive. Checkpoints are written at their intervals, by a thread, and
 only if something was appended since.
+
+| a partition | is looked at                                           | until                                       |
+| ----------- | ------------------------------------------------------ | ------------------------------------------- |
+| is watched  | every `retention_check_ms` at least                    | a look finds that only time brings it work  |
+| rests       | when its oldest segment, or a producer, is too old     | it is `dirty`: the next checkpoint finds it |
 """
 
 from __future__ import annotations
@@ -12,17 +17,17 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.log_holder import LentError
 from penstock.log.partition_log import PartitionLog
-from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
+from penstock.log.retention import CHECK_INTERVAL_MS, FOR_EVER_MS, SEGMENTS_AT_ONCE
 from penstock.node.environment.alarm import Turns
 from penstock.node.environment.signal import Signal
-from penstock.node.environment.tasks import Tasks, Threads
+from penstock.node.environment.tasks import ENDS_S, Tasks, Threads, hangs
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -44,6 +49,7 @@ class UpkeepIntervals(Value, kw_only=True):
     retention_check_ms: int = 300_000
     high_watermark_checkpoint_ms: int = 5_000
     recovery_point_checkpoint_ms: int = 60_000
+    flush_timeout_ms: int = 10_000
 
 
 class _Watched(NamedTuple):
@@ -68,6 +74,9 @@ class Upkeep:
         self._now_ms = now_ms
         self._watched: dict[int, _Watched] = {}
         self._heap: list[tuple[int, int, int]] = []
+        self._resting: dict[int, Partition] = {}
+        self._far: dict[int, tuple[int, int]] = {}
+        """Deadlines in the heap of partitions that rest, or did: it has one of them for each, however often they do."""
         self._numbers = itertools.count()
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._tasks = Tasks()
@@ -95,15 +104,31 @@ class Upkeep:
         if self._flushes is None:
             from penstock.node.partitions.flushes import Flushes  # few nodes have to flush what comes
 
-            self._flushes = Flushes(self._directories.threads_of)
+            self._flushes = Flushes(self._directories.threads_of, self._intervals.flush_timeout_ms / 1000)
         self._flushes.want(partition)
 
     def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
         number, key = next(self._numbers), id(partition)
         self._watched[key] = _Watched(number, check_ms, partition)
         heapq.heappush(self._heap, (due_ms, number, key))
+        self._resting.pop(key, None)
         if self._heap[0][1] == number:
             self._changed.set()
+
+    def _rest(self, partition: Partition, due_ms: int) -> None:
+        key = id(partition)
+        far_ms, number = self._far.get(key, (FOR_EVER_MS, -1))
+        if due_ms < far_ms:
+            number = next(self._numbers)
+            self._far[key] = due_ms, number
+            heapq.heappush(self._heap, (due_ms, number, key))
+        self._watched[key] = _Watched(number, due_ms, partition)
+        self._resting[key] = partition
+
+    def _wake(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            if id(partition) in self._resting:
+                self.watch(partition)
 
     def remember(self, partition: Partition) -> None:
         """Write down its high watermark with the others, also before it moves."""
@@ -112,7 +137,8 @@ class Upkeep:
 
     def forget(self, partition: Partition) -> None:
         """Its log is deleted: what is left of it is removed later."""
-        self._watched.pop(id(partition), None)
+        for known in (self._watched, self._resting, self._far):
+            known.pop(id(partition), None)
         self.dirty.pop(partition, None)
         self._high_watermarks.pop((partition.topic, partition.index), None)
         self._changed.set()
@@ -126,11 +152,16 @@ class Upkeep:
     async def stop(self) -> None:
         """The caller closes the logs."""
         await self._tasks.stop()
-        await self._threads.settle()  # the files must not be closed under them
-        if self._flushes is not None:
-            await self._flushes.stop()
         try:
-            await self.checkpoint_high_watermarks()
+            await self._threads.settle()  # the files must not be closed under them
+        finally:
+            if self._flushes is not None:
+                await self._flushes.stop()
+        try:
+            async with asyncio.timeout(ENDS_S):
+                await self.checkpoint_high_watermarks()
+        except TimeoutError as error:
+            raise hangs("the last checkpoint of high watermarks") from error
         except KafkaError as error:
             logger.error("a checkpoint could not be written: %s", error.message)
 
@@ -139,6 +170,7 @@ class Upkeep:
             return
         written = dict(self.dirty)
         self.dirty.clear()
+        self._wake(written)
         for partition in written:
             self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
         try:
@@ -162,6 +194,8 @@ class Upkeep:
                 return
             _, number, key = heapq.heappop(self._heap)
             watched = self._watched.get(key)
+            if self._far.get(key, (0, -1))[1] == number:
+                del self._far[key]
             if watched is not None and watched.number == number:
                 await self._maintain(watched, now_ms)
 
@@ -191,8 +225,23 @@ class Upkeep:
         except Exception:  # it has its next turn all the same
             logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
-            deadline_ms = self._next_ms(log, retired, now_ms)
+            self._go_on(partition, self._next_ms(log, retired, now_ms), now_ms, has_retired=retired > 0)
+
+    def _go_on(self, partition: Partition, deadline_ms: int, now_ms: int, *, has_retired: bool) -> None:
+        rests_until_ms = None if has_retired else self._rests_until_ms(partition)
+        if rests_until_ms is not None and rests_until_ms > deadline_ms:
+            self._rest(partition, rests_until_ms)
+        else:
             self._watch(partition, max(deadline_ms, now_ms + 1), deadline_ms)
+
+    def _rests_until_ms(self, partition: Partition) -> int | None:
+        """None while it is to be watched: what changes it does not make it `dirty`, or that is found too late."""
+        log, intervals = partition.log, self._intervals
+        if not partition.owns_log or intervals.high_watermark_checkpoint_ms > intervals.retention_check_ms:
+            return None
+        if partition.high_watermark != log.log_end_offset or partition in self.dirty:
+            return None
+        return log.rests_until_ms()
 
     def _next_ms(self, log: PartitionLog, retired: int, now_ms: int) -> int:
         next_ms = log.next_deadline_ms(now_ms)

@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from penstock.node.environment.alarm import Alarm
@@ -382,15 +383,14 @@ class QuorumDriver:
 
     def _examine(self, snapshot: SnapshotId) -> None:
         """Read it from the disk in a thread; the application decodes it then, step by step."""
+        self.threads.begin(self._snapshots.fetched, snapshot).add_done_callback(partial(self._fetched, snapshot))
 
-        def read(fetched: asyncio.Future[bytes]) -> None:
-            if self.raft.examining != snapshot:
-                fetched.exception()  # nobody asks for it any more
-            elif self._succeeded(fetched, "a fetched snapshot cannot be read"):
-                self._applier.examine(snapshot, fetched.result())
-                self._applier.work()
-
-        self.threads.begin(self._snapshots.fetched, snapshot).add_done_callback(read)
+    def _fetched(self, snapshot: SnapshotId, fetched: asyncio.Future[bytes]) -> None:
+        if self.raft.examining != snapshot:
+            fetched.exception()  # nobody asks for it any more
+        elif self._succeeded(fetched, "a fetched snapshot cannot be read"):
+            self._applier.examine(snapshot, fetched.result())
+            self._applier.work()
 
     def examined(self, snapshot: SnapshotId) -> None:
         self.event(lambda now_ms: self.raft.examined(snapshot, now_ms))

@@ -33,6 +33,7 @@ from penstock.metadata.snapshot import (
 )
 from penstock.metadata.transaction import MetadataTransaction
 from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.tasks import all_ended
 from penstock.node.quorum.ports import Reading, ReplicatedLog
 from penstock.node.serving.slices import Pace
 from penstock.protocol.batch import BatchHeader
@@ -358,4 +359,4 @@ class MetadataLog:
         if self._is_worth_a_snapshot and self._writing is None and not self._transaction.is_open:
             self._write_snapshot(self._now_ms())
         if self._writing is not None:
-            await asyncio.wait([self._writing])
+            await all_ended([self._writing])

@@ -19,6 +19,7 @@ from penstock.client.connection import Connection, connect
 from penstock.client.errors import ClientError, ClusterUnreachableError
 from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
+from penstock.node.environment.tasks import all_ended
 from penstock.node.quorum.messages import answer_class, answer_in, endpoints_in, written
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address
@@ -249,8 +250,7 @@ class Peers:
         self._is_stopped = True
         for task in list(self._under_way):
             task.cancel()
-        if self._under_way:
-            await asyncio.wait(list(self._under_way))
+        await all_ended(self._under_way)
         for links in self._links.values():
             if links is not self._shared:
                 await links.close()

@@ -112,7 +112,7 @@ class Broker:
         self.handlers = handlers or {}
         self.authorizer = authorizer
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
-        self.slices = Slices(config.queued_max_request_bytes)
+        self.slices = Slices(config.queued_max_request_bytes, node.environment.clock_ns)
         self.gone: dict[int, Callable[[], None]] = {}
         """What is to be done when the connection of that number has gone."""
         self._sharing: Shares | None = None

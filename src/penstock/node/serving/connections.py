@@ -37,7 +37,8 @@ GIVING_BACK_AFTER_S = 0.25
 ROUND_NS = 8_000_000
 """How long connections have first turns in one turn of the event loop, and again as long further turns: timers, threads
 and other nodes have theirs in between, however many clients have sent something at once. First turns for which no time
-is left become further ones."""
+is left become further ones; that their bytes are received is taken from the time of further turns."""
+NEVER_NS = 1 << 63
 UNWATCHED_NS = 2_000_000
 """For so long nobody asks when a turn of the loop begins: that would cost each request of a quiet node something."""
 
@@ -151,6 +152,8 @@ class Connections:
         self.looks_ns = 0
         """From when on a connection asks before its first turn whether there is time for it (`look`)."""
         self.is_late = self._is_watched = False
+        self._round_ends_ns = NEVER_NS
+        """When further turns are over, by what first turns have taken."""
 
     def look(self, now_ns: int) -> bool:
         """Whether first turns have had all their time in this turn of the event loop."""
@@ -158,6 +161,7 @@ class Connections:
             self.is_late = True
         else:
             self._is_watched, self.looks_ns = True, now_ns + ROUND_NS
+            self._round_ends_ns = self.looks_ns + ROUND_NS
             self._loop.call_soon(self._begin_turn_of_loop)
         return self.is_late
 
@@ -175,7 +179,8 @@ class Connections:
     def _take_turns(self) -> None:
         """One each, as far as the round goes."""
         clock_ns = self.dispatcher.clock_ns
-        ends_ns = clock_ns() + ROUND_NS
+        ends_ns = min(clock_ns() + ROUND_NS, self._round_ends_ns)
+        self._round_ends_ns = NEVER_NS
         try:
             for _ in range(len(self._turns)):
                 self._turns.popleft()()

@@ -20,8 +20,10 @@ Yielded = Work | Awaitable[Any] | None
 Steps = Generator[Yielded, Any, T]
 
 STEPS_AT_ONCE = 4
-SLICE_S = 0.002
-"""A slice, but for the first one, has no further step when it has taken so long."""
+SLICE_NS = 2_000_000
+"""A slice has no further step when it has taken so long."""
+FIRST_SLICE_NS = 500_000
+"""Nor has the first one so long after its first step: each connection may have one in the same turn of the loop."""
 
 UNDER_WAY_AT_ONCE = 4
 
@@ -57,9 +59,11 @@ async def to_its_end(work: Awaitable[T]) -> T:
 class Slices:
     """What the long answers of one node share."""
 
-    __slots__ = ("_turn", "_unawaited", "_under_way", "_working", "memory")
+    __slots__ = ("_clock_ns", "_turn", "_unawaited", "_under_way", "_working", "memory")
 
-    def __init__(self, memory_bytes: int = -1) -> None:
+    def __init__(self, memory_bytes: int = -1, clock_ns: Callable[[], int] = lambda: 0) -> None:
+        """By default the clock stands still: a slice ends by its steps."""
+        self._clock_ns = clock_ns
         self.memory = RequestMemory(memory_bytes)
         self._under_way = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
         self._turn = asyncio.Lock()
@@ -68,16 +72,24 @@ class Slices:
 
     def answer(self, steps: Steps[T]) -> T | Awaitable[T]:
         """The result, at once if the first slice brings it."""
-        work: Yielded = None
         try:
-            for _ in range(STEPS_AT_ONCE):
-                work = next(steps)
-                if work is not None:
-                    break
+            work = next(steps)
+            if work is None:
+                work = self._first_slice(steps)
         except StopIteration as stop:
             result: T = stop.value
             return result
         return self._go_on(steps, work)
+
+    def _first_slice(self, steps: Steps[Any]) -> Yielded:
+        """What is left of it behind the first step, which most answers do not outlast."""
+        ends_ns = self._clock_ns() + FIRST_SLICE_NS
+        work: Yielded = None
+        for _ in range(STEPS_AT_ONCE - 1):
+            if work is not None or self._clock_ns() > ends_ns:
+                break
+            work = next(steps)
+        return work
 
     def run(self, steps: Steps[Any]) -> None:
         """To their end, though nobody waits for it."""
@@ -93,18 +105,17 @@ class Slices:
 
     async def _to_its_end(self, steps: Steps[T], work: Yielded) -> T:
         step: Callable[[], Yielded] = partial(next, steps)
-        clock_s = asyncio.get_running_loop().time
         try:
             while True:
                 if work is not None:
                     step = await self._worked(steps, work)
                 async with self._turn:
                     await asyncio.sleep(0)
-                    ends_s = clock_s() + SLICE_S
+                    ends_ns = self._clock_ns() + SLICE_NS
                     try:
                         work, step = step(), partial(next, steps)
                         for _ in range(STEPS_AT_ONCE - 1):
-                            if work is not None or clock_s() > ends_s:
+                            if work is not None or self._clock_ns() > ends_ns:
                                 break
                             work = step()
                     except StopIteration as stop:

@@ -3,6 +3,8 @@
 The last record of a query's key counts. It is looked for from the end backwards: a query that runs has it near there.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping
 from typing import Final

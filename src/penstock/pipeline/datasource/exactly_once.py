@@ -4,6 +4,8 @@ For Spark's own streams and batch writes (`ExactlyOnceWriter`), and for whoever 
 pipeline's sink, or a function for `foreachBatch`.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import pickle

@@ -6,6 +6,8 @@ ids are kept for the life of a worker process: brokers remember each for a day, 
 second.
 """
 
+from __future__ import annotations
+
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence

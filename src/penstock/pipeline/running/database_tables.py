@@ -9,6 +9,8 @@ keys end: where the next one that is there begins. Ends only become earlier. So 
 key, the one whose second transaction is later knows both, and it needs no lock; one that dies between is run again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final

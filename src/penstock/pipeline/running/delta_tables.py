@@ -1,5 +1,7 @@
 """Tables of Delta Lake by `deltalake`: a batch is in the table as a whole, and once, for the table keeps its number."""
 
+from __future__ import annotations
+
 import json
 import time
 import uuid
@@ -45,7 +47,7 @@ class DeltaTarget(Value):
     partitioned_by: tuple[str, ...]
 
     @classmethod
-    def of(cls, sink: SinkSpec) -> "DeltaTarget":
+    def of(cls, sink: SinkSpec) -> DeltaTarget:
         """PipelineError for a sink that names no place, or one that replaces all rows."""
         path = sink.option("path")
         if not path:

@@ -5,6 +5,8 @@ that asked. The first query that starts asks the registry. Later on a query asks
 what the registry says then must fit.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar

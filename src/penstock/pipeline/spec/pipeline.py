@@ -22,6 +22,8 @@ Besides options a source knows `format` (penstock), `json` (the fields of the va
 and tables are views in SQL, and arguments of the function by their names.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -200,7 +202,7 @@ class PipelineSpec(Value):
     sql_place: TextPlace | None = None
     chosen: tuple[str, ...] = ()
 
-    def with_bootstrap_servers(self, servers: str) -> "PipelineSpec":
+    def with_bootstrap_servers(self, servers: str) -> PipelineSpec:
         def moved(options: Mapping[str, str]) -> dict[str, str]:
             return {name: value for name, value in options.items() if not is_bootstrap(name)} | {BOOTSTRAP: servers}
 
@@ -214,7 +216,7 @@ class PipelineSpec(Value):
             ),
         )
 
-    def only(self, sinks: Collection[str]) -> "PipelineSpec":
+    def only(self, sinks: Collection[str]) -> PipelineSpec:
         """The pipeline with these sinks only; PipelineError if there is no such sink."""
         names = [sink.name for sink in self.sinks]
         for sink in sinks:

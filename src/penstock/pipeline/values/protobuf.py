@@ -4,6 +4,8 @@ A type comes from a set of descriptors: a file (`protoc --include_imports --desc
 registry has, which hands out descriptors as well, so nothing has to be compiled here.
 """
 
+from __future__ import annotations
+
 import base64
 import importlib
 from collections.abc import Callable, Iterator, Mapping

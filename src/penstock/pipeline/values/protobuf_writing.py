@@ -1,5 +1,7 @@
 """Protobuf: rows become messages, and their files are registered, each with what it imports."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final

@@ -4,6 +4,8 @@ A call that never returns holds up its own task only: the thread is a daemon, wh
 long call is reported while it lasts.
 """
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 from collections.abc import Callable

@@ -127,7 +127,7 @@ class Giving:
 
 
 @contextmanager
-def replicated_node(directory: Path) -> Iterator[Node]:
+def replicated_node(directory: Path, **settings: str) -> Iterator[Node]:
     """A node that leads a partition of two replicas."""
     copied = [
         RegisterBrokerRecord(broker_id=OTHER, broker_epoch=9, fenced=False),
@@ -143,7 +143,7 @@ def replicated_node(directory: Path) -> Iterator[Node]:
         ),
     ]
     directory.mkdir(exist_ok=True)
-    with node_on(directory, *copied) as node:
+    with node_on(directory, *copied, **settings) as node:
         yield node
 
 

@@ -24,8 +24,16 @@ def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
     return "done"
 
 
-def test_what_is_short_comes_at_once() -> None:
+async def test_what_is_short_comes_at_once() -> None:
     assert Slices().answer(counting(STEPS_AT_ONCE - 1, [])) == "done"
+
+
+async def test_a_first_slice_has_no_further_step_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.serving.slices.FIRST_SLICE_NS", -1)
+    seen: list[str] = []
+    answer = Slices().answer(counting(STEPS_AT_ONCE - 1, seen))
+    assert len(seen) == 1
+    assert await cast("Awaitable[str]", answer) == "done"
 
 
 @pytest.mark.parametrize("portions", [[1] * 25, [3] * 9, [1, 10, 10, 1], [7, 2, 9, 5]])
@@ -42,7 +50,7 @@ def test_a_step_is_over_when_enough_was_done_in_whatever_portions(portions: list
 
 
 async def test_a_slice_has_no_further_step_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.node.serving.slices.SLICE_S", -1.0)
+    monkeypatch.setattr("penstock.node.serving.slices.SLICE_NS", -1)
     seen: list[str] = []
     answer = Slices().answer(counting(3 * STEPS_AT_ONCE, seen))
     waiting = asyncio.ensure_future(cast("Awaitable[str]", answer))
@@ -54,7 +62,7 @@ async def test_a_slice_has_no_further_step_after_its_time(monkeypatch: pytest.Mo
 
 
 async def test_only_one_slice_is_worked_on_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.node.serving.slices.SLICE_S", 1000.0)
+    monkeypatch.setattr("penstock.node.serving.slices.SLICE_NS", 10**15)
     seen: list[str] = []
     slices = Slices()
     answers = [slices.answer(counting(10 * STEPS_AT_ONCE, seen, name)) for name in "abc"]

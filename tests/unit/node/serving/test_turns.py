@@ -109,6 +109,27 @@ async def test_who_comes_too_late_for_a_first_turn_has_little_received() -> None
         assert len(connection.get_buffer(-1)) == SHORT_BYTES
 
 
+async def test_what_is_received_of_those_who_come_too_late_is_taken_from_further_turns() -> None:
+    """However little that is of each, there may be thousands."""
+    order: list[int] = []
+    async with serving() as node:
+        now_ns = [node.connections.looks_ns]
+        node.connections.dispatcher.clock_ns = lambda: now_ns[0]
+
+        def turn(number: int) -> None:
+            now_ns[0] += TURN_NS
+            order.append(number)
+
+        node.connections.look(now_ns[0])
+        for number in range(20):
+            node.connections.later(partial(turn, number))
+        now_ns[0] += 2 * ROUND_NS - TURN_NS // 2
+        await asyncio.sleep(0)
+        assert len(order) == 1
+        await asyncio.sleep(0)
+        assert len(order) == 1 + ROUND_NS // TURN_NS, "they have had a turn of the loop for it"
+
+
 SMALL_FRAME = encode_request(HeartbeatRequest(), 4, 1, "t" * 233)
 LONG_FRAME = encode_request(HeartbeatRequest(group_id="n" * 30_000), 4, 1, "test")
 

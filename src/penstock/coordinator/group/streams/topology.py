@@ -8,6 +8,8 @@
 | MISSING_INTERNAL_TOPICS | topics are not there that are created for the application |
 """
 
+from __future__ import annotations
+
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate

@@ -3,6 +3,8 @@ have (KIP-1066), listeners that do not go with those of its file (KIP-226), and 
 listener cannot use. It refuses that before the controller hears of it, and what another broker in service has to judge.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

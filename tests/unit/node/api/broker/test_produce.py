@@ -312,7 +312,7 @@ async def test_acks_all_hears_of_what_happens_between_the_append_and_the_rest_of
 ) -> None:
     monkeypatch.setattr(produce, "POOLED_FRAME_BYTES", 0)  # a large request is appended in steps
     monkeypatch.setattr(produce, "PARTITIONS_A_STEP", 1)
-    monkeypatch.setattr(slices, "SLICE_S", -1)  # of which each has a turn of its own
+    monkeypatch.setattr(slices, "SLICE_NS", -1)  # of which each has a turn of its own
     request, found = waiting(node, timeout_ms=1_000)
     answered = asyncio.ensure_future(result(node, request, found))
     partition = node.partition("copied")
