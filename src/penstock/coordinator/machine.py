@@ -18,11 +18,14 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.effects import Append, Cut, Effect, Errand, Job, KeyValue, Note, Part, Reply, Token
 from penstock.coordinator.timers import Timer, Timers
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import DecodeError, ErrorCode
 
 Continuation = Callable[[ErrorCode, int], None]
 """Called when a write is committed (NONE) or has failed. The second argument is `now_ms`."""
 
+
+LeftOut = Callable[[bytes, DecodeError], None]
+"""Told of the key of a record that is left out, and why."""
 
 Return = Callable[[Any, ErrorCode, int], None]
 """Called with what an errand has brought, or None and why not. The last argument is `now_ms`."""
@@ -328,6 +331,18 @@ class PartitionMachine(ABC, Generic[RecordT]):
         record = self.decode(key, value)
         if record is not None:
             self.agenda.image.apply(record)
+
+    def read_last(self, records: Iterable[tuple[bytes, bytes | None]], left_out: LeftOut) -> None:
+        """As `read`, for some of the last values, in order; what is not what it claims is left out."""
+        for key, value in records:
+            self.read_one(left_out, key, value)
+
+    def read_one(self, left_out: LeftOut, key: bytes, value: bytes | None, offset: int = -1) -> None:
+        """As `read`, if it is what it claims."""
+        try:
+            self.read(key, value, offset)
+        except DecodeError as error:
+            left_out(key, error)
 
     def read_pending(self, producer_id: int, key: bytes, value: bytes, *, is_overtaken: bool) -> None:
         """Called while loading, after `read`, for what is in a transaction that has not ended. `is_overtaken`: the key

@@ -180,7 +180,7 @@ class GroupImage(LogImage[AnyRecord]):
         if partitions is None:
             if record.value is None:
                 return None
-            partitions = self._begin(record)
+            partitions = self.begun(record.group_id, record.topic)
         before = partitions.get(record.partition)
         if record.value is not None:
             partitions[record.partition] = record.value
@@ -190,10 +190,12 @@ class GroupImage(LogImage[AnyRecord]):
                 self._end(record)
         return before
 
-    def _begin(self, record: OffsetRecord) -> dict[int, CommittedOffset]:
-        """Called for the first offset of a group in a topic."""
-        self._readers.setdefault(record.topic, {})[record.group_id] = None
-        partitions = self._offsets.setdefault(record.group_id, {})[record.topic] = {}
+    def begun(self, group_id: str, topic: str) -> dict[int, CommittedOffset]:
+        """The offsets of a group in a topic: at least one is to be put in at once."""
+        partitions = self._offsets.setdefault(group_id, {}).get(topic)
+        if partitions is None:
+            partitions = self._offsets[group_id][topic] = {}
+            self._readers.setdefault(topic, {})[group_id] = None
         return partitions
 
     def _end(self, record: OffsetRecord) -> None:

@@ -28,6 +28,7 @@ HISTORY_KEY_VERSION: Final = 15_000
 """A record of our own. Kafka passes over keys that it does not know, with a warning."""
 
 _VERSION: Final = struct.Struct(">h")
+_OFFSET_KEY: Final = _VERSION.pack(OFFSET_KEY_VERSION)
 _LENGTH: Final = struct.Struct(">h")
 _PARTITION: Final = struct.Struct(">i")
 _COMMON_VALUE: Final = struct.Struct(">hqihq")
@@ -134,7 +135,7 @@ class OffsetRecord(Value):
     def encode(self) -> KeyValue:
         """The value's version is the oldest that holds what is there: 3, 1 or 4."""
         key = OffsetCommitKey(group=self.group_id, topic=self.topic, partition=self.partition)
-        key_bytes = _VERSION.pack(OFFSET_KEY_VERSION) + encode(key, OFFSET_KEY_VERSION)
+        key_bytes = _OFFSET_KEY + encode(key, OFFSET_KEY_VERSION)
         committed = self.value
         if committed is None:
             return key_bytes, None
@@ -288,27 +289,40 @@ def _decode_history(key_version: int, key: bytes, value: bytes | None) -> Histor
     return HistoryRecord(history_key.group, history_key.slot, value)
 
 
-def _decode_usual_offset(key_version: int, key: bytes, value: bytes | None) -> OffsetRecord:
-    """As `_decode_offset`, in a third of the time for the form that nearly all have."""
-    if value is not None and len(value) == _COMMON_VALUE.size:
-        value_version, offset, leader_epoch, metadata_length, timestamp_ms = _COMMON_VALUE.unpack(value)
-        names = two_names(key[_VERSION.size : -_PARTITION.size])
-        if value_version == _COMMON_VERSION and not metadata_length and names is not None:
-            (partition,) = _PARTITION.unpack_from(key, len(key) - _PARTITION.size)
-            return OffsetRecord(*names, partition, CommittedOffset(offset, leader_epoch, "", timestamp_ms))
-    return _decode_offset(key_version, key, value)
-
-
 Decoder = Callable[[int, bytes, bytes | None], OffsetRecord | GroupRecord | HistoryRecord]
 """Takes the version of the key, the key and the value. DecodeError if it is not what it claims."""
 
 DECODERS: Final[dict[int, Decoder]] = {
     0: _decode_offset,
-    OFFSET_KEY_VERSION: _decode_usual_offset,
+    OFFSET_KEY_VERSION: _decode_offset,
     GROUP_KEY_VERSION: _decode_group,
     HISTORY_KEY_VERSION: _decode_history,
 }
 """By the version of the key, which says what the record is about."""
+
+
+def load_offsets(
+    records: Iterable[tuple[bytes, bytes | None]],
+    offsets_of: Callable[[str, str], dict[int, CommittedOffset]],
+    load: Callable[[bytes, bytes | None], object],
+) -> None:
+    """Put offsets of the form that nearly all have where those of their group and topic are, without a record of each;
+    `load` the rest, in order.
+    """
+    names_of_last, offsets = None, dict[int, CommittedOffset]()
+    for key, value in records:
+        if value is not None and len(value) == _COMMON_VALUE.size and key.startswith(_OFFSET_KEY):
+            version, offset, leader_epoch, metadata_length, timestamp_ms = _COMMON_VALUE.unpack(value)
+            if version == _COMMON_VERSION and not metadata_length:
+                names = key[_VERSION.size : -_PARTITION.size]
+                if names != names_of_last and (found := two_names(names)) is not None:
+                    names_of_last, offsets = names, offsets_of(*found)
+                if names == names_of_last:
+                    (partition,) = _PARTITION.unpack_from(key, len(key) - _PARTITION.size)
+                    offsets[partition] = CommittedOffset(offset, leader_epoch, "", timestamp_ms)
+                    continue
+        names_of_last = None  # it may take those offsets away
+        load(key, value)
 
 
 def two_names(data: bytes) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ Load first: `read` each record of the partition, then `loaded`. After that keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -29,10 +29,11 @@ from penstock.coordinator.group.records import (
     PendingRecord,
     decode_record,
     key_version_of,
+    load_offsets,
 )
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.table import GroupTable, RandomBits
-from penstock.coordinator.machine import PartitionMachine
+from penstock.coordinator.machine import LeftOut, PartitionMachine
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_groups import DescribedGroup
@@ -140,6 +141,10 @@ class GroupShard(PartitionMachine[AnyRecord]):
         if load is None:
             load = self._loaders[version] = self._loader_of(version)
         load(version, key, value)
+
+    def read_last(self, records: Iterable[tuple[bytes, bytes | None]], left_out: LeftOut) -> None:
+        """Nearly all are offsets: they are put in without records of them."""
+        load_offsets(records, self._table.image.begun, partial(self.read_one, left_out))
 
     def _loader_of(self, version: int) -> Loader:
         if version in DECODERS:

@@ -5,9 +5,10 @@ or offsets may be for topics that are not there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from functools import wraps
-from typing import Any, TypeVar, cast
+from functools import lru_cache, wraps
+from typing import Any, Final, TypeVar, cast
 
+from penstock.coordinator.group.classic.member import Caller
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.roles.broker import Broker
@@ -26,9 +27,27 @@ from penstock.protocol.messages.offset_commit import (
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 T = TypeVar("T")
 
+_CALLERS_KEPT: Final = 4_096
+_USUAL_NAME: Final = 256
+"""Characters of a client id: longer ones are not remembered, as each may have 32 kB."""
+
 
 def group_of(request: Any) -> Sequence[str]:
     return (request.group_id,)
+
+
+def caller_of(context: RequestContext) -> Caller:
+    """The same one for all members of a client on a host: what their last heartbeats rest on is kept."""
+    client_id = context.client_id or ""
+    caller = _kept_caller if len(client_id) <= _USUAL_NAME else _new_caller
+    return caller(client_id, context.session.client_host, context.api_version)
+
+
+def _new_caller(client_id: str, client_host: str, api_version: int) -> Caller:
+    return Caller(client_id, f"/{client_host}", api_version)
+
+
+_kept_caller: Final = lru_cache(_CALLERS_KEPT)(_new_caller)
 
 
 def answered(broker: Broker, found: Any) -> Any:

@@ -129,8 +129,7 @@ class Hosted(Generic[MachineT]):
             position = read(log.bytes_of(found)) if found else self._end
             await asyncio.sleep(0)
         for some in latest.in_order():
-            for key, value in some:
-                self._take_in(key, value)
+            self.machine.read_last(some, self._left_out)
             await asyncio.sleep(0)
             if self.is_over:
                 return
@@ -178,14 +177,8 @@ class Hosted(Generic[MachineT]):
             behind = header.last_offset + 1
             if not header.is_control and self.partition.log.load().is_committed(header):
                 for record in iterate_records(data, at, header):
-                    self._take_in(record.key or b"", record.value, record.offset)
+                    self.machine.read_one(self._left_out, record.key or b"", record.value, record.offset)
         return behind
-
-    def _take_in(self, key: bytes, value: bytes | None, offset: int = -1) -> None:
-        try:
-            self.machine.read(key, value, offset)
-        except DecodeError as error:
-            self._left_out(key, error)
 
     def _take_in_pending(self, producer_id: int, key: bytes, value: bytes, is_overtaken: bool) -> None:
         try:

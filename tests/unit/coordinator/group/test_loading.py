@@ -11,8 +11,17 @@ from penstock.coordinator.group.consumer.records import ASSIGNMENT, CURRENT, EXP
 from penstock.coordinator.group.consumer.state import ConsumerRecord
 from penstock.coordinator.group.consumer.values import STABLE, Current, GroupEpoch, Resolved, Subscription
 from penstock.coordinator.group.epochs import AssignmentEpoch
+from penstock.coordinator.group.image import GroupImage
 from penstock.coordinator.group.parts import PartRecord
-from penstock.coordinator.group.records import GroupMetadataValue, GroupRecord, MemberMetadata, key_version_of
+from penstock.coordinator.group.records import (
+    CommittedOffset,
+    GroupMetadataValue,
+    GroupRecord,
+    MemberMetadata,
+    OffsetRecord,
+    decode_record,
+    key_version_of,
+)
 from penstock.coordinator.group.settings import GroupSettings, patience_ms
 from penstock.coordinator.group.share.records import MEMBER as SHARE_MEMBER
 from penstock.coordinator.group.share.state import ShareGroupRecord
@@ -105,6 +114,60 @@ def test_a_load_ends_where_one_record_after_the_other_does() -> None:
             record.count_in(plain)
         shard.loaded(0)
         assert told(shard._table.image.of_kind("consumer")) == told(plain), seed
+
+
+def some_offsets(draw: random.Random) -> list[tuple[bytes, bytes | None]]:
+    """Of the usual form and of others, what takes them away, records of groups, and what is no record."""
+    found = list[tuple[bytes, bytes | None]]()
+    for _ in range(draw.randrange(60)):
+        group_id, topic, partition = (
+            draw.choice(("g", "g", "grüße")),
+            draw.choice(("t", "t", "u" * 600)),
+            draw.choice((0, 0, -1)),
+        )
+        usual = CommittedOffset(draw.randrange(9), draw.choice((-1, 4)), "", 1_000)
+        others = usual.replace(metadata="m"), usual.replace(expire_timestamp_ms=5), usual.replace(topic_id=UUID(int=1))
+        value = draw.choice((usual, usual, usual, *others, None, None))
+        key, stored = OffsetRecord(group_id, topic, partition, value).encode()
+        if draw.random() < 0.1:
+            key = draw.choice((key[:-1], b"\0\0" + key[2:], key[:3] + b"\x09" + key[4:], b"\0\1"))
+        found.append((key, stored))
+        if draw.random() < 0.1:
+            found.append(GroupRecord(group_id, draw.choice((None, GroupMetadataValue(generation=3)))).encode())
+    return found
+
+
+def in_order(table: Any) -> Any:
+    """Also where dictionaries stand within one."""
+    return [(key, in_order(value)) for key, value in table.items()] if isinstance(table, dict) else table
+
+
+def test_offsets_are_loaded_as_one_record_after_the_other_is() -> None:
+    for seed in range(100):
+        draw, left_out = random.Random(seed), list[bytes]()
+        pairs = some_offsets(draw)
+        shard, plain, refused = (
+            GroupShard(GroupSettings(), random.Random(1), ClusterImage()),
+            GroupImage(),
+            list[bytes](),
+        )
+        while pairs:
+            at = draw.randrange(1, 40)
+            shard.read_last(pairs[:at], lambda key, _, left_out=left_out: left_out.append(key))  # type: ignore[misc]
+            for key, value in pairs[:at]:
+                try:
+                    record = decode_record(key, value)
+                except DecodeError:
+                    refused.append(key)
+                else:
+                    assert record is not None
+                    plain.apply(record)
+            del pairs[:at]
+        image = shard._table.image
+        assert in_order(image._offsets) == in_order(plain._offsets), seed
+        assert in_order(image._readers) == in_order(plain._readers), seed
+        assert in_order(image._kinds) == in_order(plain._kinds), seed
+        assert left_out == refused
 
 
 def test_many_groups_are_put_to_work_some_at_a_time() -> None:

@@ -48,6 +48,9 @@ def drawn(random: Random) -> list[list[Pair]]:
     names = [b"a", b"bb", b"c" * 70, b"d", b"e" * 200, b""]
     forms = [random.choices(names, k=random.choice((1, 2, 5, 60))) for _ in range(3)]
     forms += [[b"a", key, *forms[0]] for key in (b"b", b"c")]  # of one length, with the same beginning
+    for first in range(0, random.choice((0, 8)), 2):  # of one shape, and each key once, or in two of them
+        forms.append([b"%03d" % (first + number) for number in random.sample(range(4), 4)])
+        forms += [[b"%03d" % (100 * first + number) for number in range(count)] for count in (1, 3, 70)]
     found: list[list[Pair]] = []
     for _ in range(30):
         keys: list[bytes | None] = list(random.choice(forms))
@@ -61,15 +64,26 @@ def drawn(random: Random) -> list[list[Pair]]:
     return found
 
 
-@pytest.mark.parametrize("most_fields", [3, 1_000_000])
+@pytest.mark.parametrize("most_fields", [3, 100, 1_000_000])
 def test_all_is_as_a_dictionary_has_it(monkeypatch: pytest.MonkeyPatch, most_fields: int) -> None:
+    """With values in open transactions as well."""
     monkeypatch.setattr(last_values, "MOST_FIELDS", most_fields)
+    monkeypatch.setattr(last_values, "MOST_SHAPED", most_fields)
     for seed in range(60):
         random, latest = Random(seed), LastValues()
-        batches = drawn(random)
-        for pairs in batches:
+        batches, pending = drawn(random), list[tuple[int, bytes]]()
+        of_transactions = random.choice((0.0, 0.1))
+        for number, pairs in enumerate(batches):
+            if random.random() < of_transactions and pairs[0][0] is not None:
+                pending.append((number, pairs[0][0]))
+                batch = encode_batch([Record(key=pairs[0][0], value=b"pending")], producer_id=number, producer_epoch=0)
+                latest.take_pending(bytes(batch), 0, read_header(batch, 0))
             take(latest, pairs, random.choice((0, 0, 1 << 40)), random.choice(list(Compression)))
         assert in_order(latest) == expected(batches), seed
+        assert list(latest.pending()) == [
+            (number, key, b"pending", any(key == later for pairs in batches[number:] for later, _ in pairs))
+            for number, key in pending
+        ], seed
 
 
 def test_a_form_that_comes_again_is_not_taken_apart_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +113,24 @@ def test_batches_of_known_forms_are_taken_up_to_the_first_other_one() -> None:
     assert in_order(latest) == [(b"k", b"1"), (b"l", b"1")]
 
 
+def test_a_row_of_single_records_ends_where_anything_but_keys_and_values_differs() -> None:
+    batch = bytes(encode_batch([Record(0, 0, b"key", b"value", [("h", b"x")])], base_offset=7))
+    key_at, value_at = batch.index(b"key"), batch.index(b"value")
+    free = {*range(key_at, key_at + 3), *range(value_at, value_at + 5)}
+    looked_at = {*range(8, 12), MAGIC_AT, ATTRIBUTES_AT, ATTRIBUTES_AT + 1, *range(HEADER_SIZE - 4, HEADER_SIZE)}
+    for at in (*sorted(looked_at), *range(HEADER_SIZE, len(batch))):
+        for bit in range(8):
+            latest, bent = LastValues(), bytearray(batch)
+            for _ in range(2):
+                latest.take(batch, 0, read_header(batch, 0))
+            bent[at] ^= 1 << bit
+            taken = 3 if at in free else 2
+            assert latest.take_again(batch * 2 + bytes(bent), 0, -1) == (taken * len(batch), 8), (at, bit)
+            pairs = dict(in_order(latest))
+            bent_pair = bytes(bent[key_at : key_at + 3]), bytes(bent[value_at : value_at + 5])
+            assert pairs == {b"key": b"value", **({bent_pair[0]: bent_pair[1]} if at in free else {})}, (at, bit)
+
+
 def test_a_header_that_differs_in_what_counts_is_looked_at() -> None:
     batch = bytes(encode_batch([Record(0, 0, b"k", b"1"), Record(0, 0, b"l", b"1")]))
     latest = LastValues()
@@ -118,7 +150,7 @@ def test_of_too_many_forms_the_oldest_are_forgotten_and_no_others(monkeypatch: p
     enter = LastValues._enter
 
     def counted(self: LastValues, form: Any) -> None:
-        entered.append(0 if form is None else len(form.keys))
+        entered.append(len(form.keys))
         enter(self, form)
 
     monkeypatch.setattr(LastValues, "_enter", counted)
@@ -129,11 +161,21 @@ def test_of_too_many_forms_the_oldest_are_forgotten_and_no_others(monkeypatch: p
             take(latest, [(b"%03d-%d" % (number, one), value) for one in range(10)])
             assert sum(entered) <= 10
             assert latest._fields <= 100
-    assert len(latest._forms) == 10
-    for number in range(1_000):
-        take(latest, [(b"once-%d" % number, b"1")])
-    assert len(latest._forms) == 100
-    assert [value for _, value in in_order(latest)] == [b"3"] * 1_000 + [b"1"] * 1_000
+    assert [form.keys[0] for form in latest._forms.values()] == [b"%03d-0" % number for number in range(90, 100)]
+    take(latest, [(b"090-%d" % one, b"4") for one in range(10)])
+    take(latest, [(b"0x0-%d" % one, b"4") for one in range(10)])
+    assert [form.keys[0] for form in latest._forms.values()][-3:] == [b"099-0", b"090-0", b"0x0-0"]
+    assert [value for _, value in in_order(latest)] == [b"3"] * 990 + [b"4"] * 20
+
+
+def test_shapes_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(last_values, "MOST_SHAPED", 100)
+    latest = LastValues()
+    for size in range(200):
+        for value in (b"1", b"2", b"3"):
+            take(latest, [(b"%03d" % size, value * size)])
+            assert len(latest._shapes) <= 100
+    assert in_order(latest) == [(b"%03d" % size, b"3" * size) for size in range(200)]
 
 
 def test_large_records_have_forms_by_their_first_keys_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from penstock.coordinator.timers import Timer, Timers
 
 
 class Caller(NamedTuple):
-    """Who sends a request; made for each heartbeat, and compared with that of the one before."""
+    """Who sends a request; each heartbeat's is compared with that of the one before."""
 
     client_id: str
     client_host: str

@@ -6,8 +6,7 @@ Waits until the generation has formed. `coordinator/group/classic/join.py` has t
 from collections.abc import Awaitable
 
 from penstock.coordinator.group.classic.answers import join_error
-from penstock.coordinator.group.classic.member import Caller
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import caller_of, coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import READ_GROUP
 from penstock.node.serving.handler import RequestContext, handles
@@ -28,6 +27,6 @@ def join_group(
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return join_error(error.code, request.member_id)
-    caller = Caller(context.client_id or "", f"/{context.session.client_host}", context.api_version)
+    caller = caller_of(context)
     answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = shard.ask(shard.machine.join, request, caller)
     return answer

@@ -7,9 +7,8 @@ from collections.abc import Awaitable
 from functools import lru_cache, partial
 from typing import Final
 
-from penstock.coordinator.group.classic.member import Caller
 from penstock.metadata.features import GROUP_VERSION
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import caller_of, coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
@@ -34,7 +33,7 @@ def consumer_group_heartbeat(
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return ConsumerGroupHeartbeatResponse(error_code=error.code)
-    caller = Caller(context.client_id or "", f"/{context.session.client_host}", context.api_version)
+    caller = caller_of(context)
     interval_ms = shard.machine.consumer_goes_on(request, caller, broker.groups.now_ms())
     if interval_ms is not None:
         return _answer(request.member_id, request.member_epoch, interval_ms, context.api_version)

@@ -5,9 +5,8 @@ Answered when what it rests on is committed. `coordinator/group/share/heartbeat.
 
 from collections.abc import Awaitable
 
-from penstock.coordinator.group.classic.member import Caller
 from penstock.metadata.features import SHARE_VERSION
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import caller_of, coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -24,7 +23,7 @@ def share_group_heartbeat(
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return ShareGroupHeartbeatResponse(error_code=error.code)
-    caller = Caller(context.client_id or "", f"/{context.session.client_host}", context.api_version)
+    caller = caller_of(context)
     answer: ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse] = shard.ask(
         shard.machine.share_heartbeat, request, caller
     )

@@ -8,14 +8,13 @@ from collections.abc import Awaitable
 from itertools import accumulate
 from typing import Final
 
-from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.streams.requests import Heard
 from penstock.coordinator.group.streams.topology import MISSING_INTERNAL_TOPICS, check_size
 from penstock.coordinator.group.streams.values import InternalTopic
 from penstock.metadata.features import STREAMS_VERSION
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.consumer_groups import topics_of_topology
-from penstock.node.api.coordinated import coordinated
+from penstock.node.api.coordinated import caller_of, coordinated
 from penstock.node.controlling.topic_creation import DEFAULT, create_all
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC
@@ -50,7 +49,7 @@ def streams_group_heartbeat(
         shard = broker.groups.find(request.group_id)
     except KafkaError as error:
         return Response(error_code=error.code)
-    caller = Caller(context.client_id or "", f"/{context.session.client_host}", context.api_version)
+    caller = caller_of(context)
     heard: Heard | Awaitable[Heard] = shard.ask(shard.machine.streams_heartbeat, request, caller)
     if isinstance(heard, Heard) and not heard.missing:
         return heard.response
