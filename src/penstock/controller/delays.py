@@ -1,6 +1,7 @@
-"""Records that wait in topics of storage groups: every replica has to know how, so that whichever leads delivers them.
+"""Records that wait in a topic: every replica has to know how, so that whichever leads delivers them.
 
-The level of `penstock.delay.version` goes up with the first topic that needs it, when all nodes run at it; from then on
+One that does not would deliver at once what is to wait, deliver nothing of what waits, and let retention take it. So
+the level of `penstock.delay.version` goes up with the first topic that needs it, when all nodes run at it; from then on
 no broker registers that does not.
 """
 
@@ -11,16 +12,15 @@ from penstock.controller.registrations import runs_at
 from penstock.metadata.brokers import Feature
 from penstock.metadata.configs.definitions import is_true
 from penstock.metadata.configs.topic import DELAY_ENABLE
-from penstock.metadata.features import DELAY_VERSION, GROUPS_DELAY_LEVEL
+from penstock.metadata.features import DELAY_LEVEL, DELAY_VERSION
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord
-from penstock.metadata.replication_mode import asks_for_consensus
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 
-def waits_in_a_group(settings: Mapping[str, str]) -> bool:
-    """Whether records of a topic with these settings may wait, and its storage group has to deliver them."""
-    return is_true(settings.get(DELAY_ENABLE)) and asks_for_consensus(settings)
+def may_wait(settings: Mapping[str, str]) -> bool:
+    """Whether records of a topic with these settings may wait."""
+    return is_true(settings.get(DELAY_ENABLE))
 
 
 def level_for(
@@ -30,22 +30,21 @@ def level_for(
     records of it may wait at `present`, as in a topic that was made before there was this level: its other settings
     can be changed, whoever is there.
     """
-    if not waits_in_a_group(settings) or image.features.get(DELAY_VERSION, 0) >= GROUPS_DELAY_LEVEL:
+    if not may_wait(settings) or image.features.get(DELAY_VERSION, 0) >= DELAY_LEVEL:
         return []
     for node, features in runs_at(image):
-        if features.get(DELAY_VERSION, Feature(0, 0)).newest < GROUPS_DELAY_LEVEL:
-            if waits_in_a_group(present):
+        if features.get(DELAY_VERSION, Feature(0, 0)).newest < DELAY_LEVEL:
+            if may_wait(present):
                 return []
             message = (
-                f"{DELAY_ENABLE}: {node} does not know how records wait in a storage group. Start a newer release"
-                " there, or unregister it if it is gone;"
-                " a topic with replication.mode=isr may have its replicas on other brokers alone"
+                f"{DELAY_ENABLE}: {node} does not know how records wait. Start a newer release there,"
+                " or unregister it if it is gone"
             )
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
-    return [FeatureLevelRecord(name=DELAY_VERSION, feature_level=GROUPS_DELAY_LEVEL)]
+    return [FeatureLevelRecord(name=DELAY_VERSION, feature_level=DELAY_LEVEL)]
 
 
-def topics_that_wait_in_groups(image: ClusterImage) -> Iterator[str]:
+def topics_that_wait(image: ClusterImage) -> Iterator[str]:
     for resource, settings in image.configs.items():
-        if resource.resource_type is ResourceType.TOPIC and waits_in_a_group(settings):
+        if resource.resource_type is ResourceType.TOPIC and may_wait(settings):
             yield resource.name

@@ -8,14 +8,14 @@ and whether it can the quorum says.
 from enum import IntEnum
 
 from penstock.controller.decision import ControllerState, Decision, QuorumUpgrade
-from penstock.controller.delays import topics_that_wait_in_groups
+from penstock.controller.delays import topics_that_wait
 from penstock.controller.min_isr import made_explicit
 from penstock.controller.registrations import runs_at
 from penstock.metadata.brokers import Feature
 from penstock.metadata.features import (
+    DELAY_LEVEL,
     DELAY_VERSION,
     ELIGIBLE_LEADER_REPLICAS,
-    GROUPS_DELAY_LEVEL,
     KAFKAS_FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -104,10 +104,10 @@ def _check_support(image: ClusterImage, update: FeatureUpdateKey) -> None:
 
 
 def _check_delays(image: ClusterImage, update: FeatureUpdateKey) -> None:
-    if update.feature == DELAY_VERSION and update.max_version_level < GROUPS_DELAY_LEVEL:
-        topic = next(topics_that_wait_in_groups(image), None)
+    if update.feature == DELAY_VERSION and update.max_version_level < DELAY_LEVEL:
+        topic = next(topics_that_wait(image), None)
         if topic is not None:
-            raise _refused(update, f"records may wait in the storage group of the topic {topic}; delete it before")
+            raise _refused(update, f"records may wait in the topic {topic}; delete it before")
 
 
 def _check_needs(update: FeatureUpdateKey, levels: dict[str, int]) -> None:

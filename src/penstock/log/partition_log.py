@@ -20,6 +20,7 @@ from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, check_first
 from penstock.log.removals import Removals
 from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms, rests_until_ms
+from penstock.log.scan import batch_headers
 from penstock.log.segment import Segment
 from penstock.log.validation import (
     CLIENT,
@@ -31,7 +32,7 @@ from penstock.log.validation import (
     check_batch,
     parse_follower_batches,
 )
-from penstock.protocol.batch import set_place
+from penstock.protocol.batch import HEADER_SIZE, BatchHeader, set_place
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 
@@ -150,6 +151,17 @@ class PartitionLog(LogHolder):
         """What `read` found, taken from the disk; may run in a thread beside appends."""
         with self.health.reporting(f"reading {self.directory}"):
             return found.read()
+
+    def headers_of(self, found: LogSlice) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each whole batch that `read` found; a last one that was cut off is left out."""
+        end = found.position + found.length
+        with self.health.reporting(f"reading {self.directory}"):
+            for position, header in batch_headers(found.file, found.position, end + HEADER_SIZE - 1):
+                behind = position + header.size_in_bytes
+                if behind <= end:
+                    yield position, header
+                if behind >= end:
+                    return
 
     def search_timestamp(self, timestamp_ms: int) -> Search:
         """The first record whose timestamp is at least this one, in steps (see `lookup`)."""

@@ -44,10 +44,10 @@ STREAMS_VERSION: Final = "streams.version"
 """Whether there are streams groups (1, KIP-1071)."""
 
 DELAY_VERSION: Final = "penstock.delay.version"
-"""A feature of ours: whether records may wait in topics of storage groups (1). The controller raises it with the first
-such topic, and new clusters begin without: Kafka's own nodes do not know it.
+"""A feature of ours: whether records may wait (1). The controller raises it with the first topic in which they may, and
+new clusters begin without: Kafka's own nodes do not know it.
 """
-GROUPS_DELAY_LEVEL: Final = 1
+DELAY_LEVEL: Final = 1
 
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: Feature(LOWEST_METADATA_VERSION, NEWEST_METADATA_VERSION),
@@ -57,7 +57,7 @@ SUPPORTED_FEATURES: Final = {
     GROUP_VERSION: Feature(0, 1),
     SHARE_VERSION: Feature(0, 2),
     STREAMS_VERSION: Feature(0, 1),
-    DELAY_VERSION: Feature(0, GROUPS_DELAY_LEVEL),
+    DELAY_VERSION: Feature(0, DELAY_LEVEL),
 }
 
 

@@ -1,4 +1,4 @@
-"""Records may wait in topics of storage groups from when on all nodes know how."""
+"""Records may wait from when on all nodes know how."""
 
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,7 @@ from penstock.protocol.messages import incremental_alter_configs
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 DONE = (ErrorCode.NONE, None)
+MODES = ("isr", "consensus")
 WAITS: Any = {"penstock_delay_enable": "true"}
 KAFKAS = NodeFeature(name="metadata.version", min_supported_version=7, max_supported_version=33)
 OLDER: list[MetadataRecord] = [
@@ -52,27 +53,29 @@ def level(controller: Controller) -> int:
     return controller.image.features.get(DELAY_VERSION, 0)
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("older", OLDER)
-def test_while_a_node_is_older_no_record_waits_in_a_storage_group(older: MetadataRecord) -> None:
+def test_while_a_node_is_older_no_record_waits(older: MetadataRecord, mode: str) -> None:
     controller = cluster()
     controller.apply([older])
-    code, message = created(controller, topic("reminders", **WAITS))[0]
+    code, message = created(controller, topic("reminders", mode=mode, **WAITS))[0]
     assert code == ErrorCode.UNSUPPORTED_VERSION
     assert message is not None
-    assert "9 does not know how records wait in a storage group. Start a newer release there" in message
-    assert created(controller, topic("orders"), topic("others", mode="isr", **WAITS)) == [DONE, DONE]
+    assert "9 does not know how records wait. Start a newer release there" in message
+    assert created(controller, topic("orders", mode=mode)) == [DONE]
     assert turn_on(controller, "orders") == (code, message)
     assert level(controller) == 0
 
 
-def test_with_the_first_such_topic_the_level_goes_up() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_with_the_first_such_topic_the_level_goes_up(mode: str) -> None:
     controller = cluster()
-    assert created(controller, topic("orders"), topic("others", mode="isr", **WAITS)) == [DONE, DONE]
+    assert created(controller, topic("orders", mode=mode)) == [DONE]
     assert level(controller) == 0
     assert turn_on(controller, "orders") == DONE
     assert level(controller) == 1
     other = cluster()
-    assert created(other, topic("reminders", **WAITS)) == [DONE]
+    assert created(other, topic("reminders", mode=mode, **WAITS)) == [DONE]
     assert level(other) == 1
 
 
@@ -90,7 +93,7 @@ def test_from_then_on_no_older_node_registers_and_the_level_stays() -> None:
     assert carry_out(controller, request).error_code == ErrorCode.UNSUPPORTED_VERSION
     code, message = lower(controller)
     assert code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "of the topic reminders" in message
+    assert "in the topic reminders" in message
     assert level(controller) == 1
 
 

@@ -6,7 +6,7 @@ from tests.unit.log.logs import NOW, all_batches, append, batch, batches_of, ope
 from penstock.log.config import LogConfig
 from penstock.log.disk import OpenFile
 from penstock.log.segment import Segment
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 
@@ -37,6 +37,18 @@ def test_max_bytes_never_stops_the_first_batch(tmp_path: Path) -> None:
     assert log.read(0, 1, at_least_one_batch=False).length == 0
     size = log.read(0, 1).length
     assert log.read(0, size + 5).length == size + 5
+
+
+def test_headers_are_those_of_whole_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(3):
+        append(log, batch(10))
+    size = log.read(0, 1).length
+    for cut_off in (1, HEADER_SIZE - 1, HEADER_SIZE, HEADER_SIZE + 1, size - 1, size):
+        found = log.read(10, size + cut_off)
+        whole = [(0, 10), (size, 20)] if cut_off == size else [(0, 10)]
+        headers = [(position - found.position, header.base_offset) for position, header in log.headers_of(found)]
+        assert headers == whole
 
 
 def test_nothing_beyond_the_upper_offset_is_served(tmp_path: Path) -> None:

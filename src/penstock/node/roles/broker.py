@@ -231,7 +231,7 @@ def _sharing(broker: Broker) -> Shares:
         return partition
 
     context = broker.groups.context
-    persister = Persister(context.node_id, context.image, context.errands, broker.random)
+    persister = Persister(context.node_id, context.image, context.errands, broker.random, lambda: broker.shares)
     shares = Shares(broker.config, context, persister, find, broker.slices, broker.random)
     shares.register(broker.metrics)
     return shares

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
 from mmap import mmap
 from time import perf_counter_ns
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
@@ -29,7 +29,12 @@ from penstock.node.serving.slices import Slices, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.requests.api import Api, ApiKey, api_of
-from penstock.protocol.requests.framing import encode_response, frame_response, read_request_header
+from penstock.protocol.requests.framing import (
+    encode_response,
+    encode_response_in_parts,
+    frame_response,
+    read_request_header,
+)
 from penstock.protocol.schema import Message
 
 request_log: Final = logging.getLogger("kafka.request.logger")
@@ -282,13 +287,15 @@ class Dispatcher:
         if reply is None:
             return []
         if handler.raw:
-            parts: list[ResponsePart] = reply
-            return parts
+            return cast("list[ResponsePart]", reply)
         if type(reply) is bytes:
             return [frame_response(reply, context.api_key, context.api_version, context.correlation_id)]
         code = getattr(reply, "error_code", 0)
         if code:
             context.counts.failed(code)
+        if handler.has_files:
+            parts = encode_response_in_parts(reply, context.api_key, context.api_version, context.correlation_id)
+            return cast("list[ResponsePart]", parts)
         return [encode_response(reply, context.api_key, context.api_version, context.correlation_id)]
 
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:

@@ -114,7 +114,7 @@ class Handler(Value):
     which answers, here or on another node. What has an item in the answer for each in the request names both arrays in
     `parts`: a large request is then asked in parts (`parts`). Clients are told of it where its `feature`, if it has
     one, is at level 1 or above. One that `ends_with_client` is cancelled when the client goes while it waits: what it
-    holds would stay as long as others are waited for.
+    holds would stay as long as others are waited for. Records in the answer of one that `has_files` may lie in files.
     """
 
     api_key: int
@@ -130,6 +130,7 @@ class Handler(Value):
     parts: Names = ()
     feature: str | None = None
     ends_with_client: bool = False
+    has_files: bool = False
 
 
 def later(module: str, *, in_slices: bool = False) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ from penstock.sharing.sessions import ShareSession, TopicPartition
 from penstock.sharing.values import Status
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""An answer has no more, but for a batch of the log that is larger: it is read within one turn of the loop."""
+"""An answer has no more, but for a batch of the log that is larger: headers are read within one turn of the loop."""
 MOST_READ: Final = 100
 """Partitions that an answer brings records of; others have their turn, as another one is first each time."""
 LOOKS: Final = 10
@@ -165,7 +165,7 @@ class ShareFetch:
             if left <= 0:
                 return
             try:
-                taken = shared.take(demand.replace(max_records=left), it)
+                taken = shared.take(demand if left == demand.max_records else demand.replace(max_records=left), it)
             except KafkaError as error:
                 self.refused[place] = error
                 continue

@@ -1,7 +1,8 @@
 """What share partitions know is kept by share coordinators, which are asked here: by their keys, over the wire.
 
 A partition has one write under way at a time: what comes meanwhile goes with the next. What is due for one coordinator
-goes together, a request for each group, and the next when all of these are answered.
+goes together, a request for each group, and the next when all of these are answered. Where that is this node itself,
+writes are put to its machines, without a request: each acknowledgement of a member is one.
 
 | error of a coordinator                                                          | what happens                     |
 | ------------------------------------------------------------------------------- | -------------------------------- |
@@ -17,12 +18,14 @@ The first two end as COORDINATOR_NOT_AVAILABLE after `ATTEMPTS`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from penstock.coordinator.share.records import SharePartitionKey
 from penstock.metadata.image import NOBODY, ClusterImage
 from penstock.node.coordinators.errands import Errands
 from penstock.node.environment.tasks import Tasks
@@ -37,6 +40,11 @@ from penstock.protocol.value import Value
 from penstock.sharing.in_flight import RecordState
 from penstock.sharing.keys import ShareKey
 from penstock.sharing.values import NOT_WRITTEN, StateBatch, Write, Written
+
+if TYPE_CHECKING:
+    from penstock.coordinator.shards.shares import ShareShard
+    from penstock.node.coordinators.hosted import Hosted
+    from penstock.node.coordinators.shares import ShareCoordinator
 
 SHARE_KEYS: Final = 2
 """As FindCoordinator counts the types."""
@@ -93,8 +101,18 @@ class _Queue:
 
 
 class Persister:
-    def __init__(self, node_id: int, image: ClusterImage, errands: Errands, random: Random) -> None:
+    """`own` is the share coordinator of this node."""
+
+    def __init__(
+        self,
+        node_id: int,
+        image: ClusterImage,
+        errands: Errands,
+        random: Random,
+        own: Callable[[], ShareCoordinator],
+    ) -> None:
         self._node_id = node_id
+        self._own = own
         self._image = image
         self._errands = errands
         self._random = random
@@ -177,8 +195,12 @@ class Persister:
         if self._has_stopped:
             return
         coordinator = self._known(queue.key)
-        self._due.setdefault(coordinator, []).append(queue)
-        if coordinator not in self._senders:
+        due = self._due.setdefault(coordinator, [])
+        due.append(queue)
+        if coordinator == self._node_id:
+            if len(due) == 1:
+                asyncio.get_running_loop().call_soon(self._write_here)
+        elif coordinator not in self._senders:
             self._senders[coordinator] = self._tasks.start(self._send(coordinator), "write share group states")
 
     async def _send(self, coordinator: int) -> None:
@@ -194,6 +216,40 @@ class Persister:
                 await asyncio.gather(*(self._write(coordinator, group, it) for group, it in groups.items()))
         finally:
             del self._senders[coordinator]
+
+    def _write_here(self) -> None:
+        """Have written what is due for machines of this node."""
+        due = [] if self._has_stopped else self._due.pop(self._node_id)
+        if len(due) > MOST_TOGETHER:
+            self._due[self._node_id] = due[MOST_TOGETHER:]
+            asyncio.get_running_loop().call_soon(self._write_here)
+        asked: dict[Hosted[ShareShard], list[_Queue]] = {}
+        for queue in due[:MOST_TOGETHER]:
+            try:
+                asked.setdefault(self._own().find(queue.key.text), []).append(queue)
+            except KafkaError as error:
+                self._answered(queue, queue.count, error)
+        for hosted, queues in asked.items():
+            counts = [queue.count for queue in queues]
+            told = hosted.ask(
+                hosted.machine.write, [(SharePartitionKey(*queue.key), _together(queue)) for queue in queues]
+            )
+            if isinstance(told, asyncio.Future):
+                told.add_done_callback(partial(self._written_here, queues, counts))
+            else:
+                self._told(queues, counts, told)
+
+    def _written_here(
+        self, queues: Sequence[_Queue], counts: Sequence[int], told: asyncio.Future[Iterable[writing.PartitionResult]]
+    ) -> None:
+        if not self._has_stopped:
+            self._told(queues, counts, told.result())
+
+    def _told(
+        self, queues: Sequence[_Queue], counts: Sequence[int], results: Iterable[writing.PartitionResult]
+    ) -> None:
+        for queue, count, it in zip(queues, counts, results, strict=True):
+            self._answered(queue, count, _error(it.error_code, it.error_message))
 
     async def _write(self, coordinator: int, group_id: str, queues: Sequence[_Queue]) -> None:
         counts = [queue.count for queue in queues]

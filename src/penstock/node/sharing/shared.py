@@ -13,7 +13,7 @@ from penstock.node.partitions.partition import Later, Partition
 from penstock.node.sharing.progress import UNKNOWN_MS, Deliveries, Oldest
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.records import iterate_batches
+from penstock.protocol.requests.fetch import SMALL_BYTES
 from penstock.replication.waits import NEVER, Wait, Waits
 from penstock.sharing.acquiring import Acquired, Demand, Fetched
 from penstock.sharing.breaker import State
@@ -37,9 +37,9 @@ class Found(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a member gets, and the batches that have it."""
+    """What a member gets, and the batches that have it; they stay in the file, but for a few bytes."""
 
-    records: bytes
+    records: LogSlice | bytes
     acquired: Sequence[Acquired]
 
 
@@ -132,11 +132,21 @@ class Shared:
         return Standing(self._waiting, woken, waits, waits.add(self.partition.high_watermark + 1, woken))
 
     def has_news(self) -> None:
-        waiting = list(self._waiting)
-        self._waiting.clear()
-        for woken in waiting:
-            woken()
+        """Who waits is not called where there is nothing for anybody, as while members work off a large batch."""
+        if self._waiting and self._has_something:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+            for woken in waiting:
+                woken()
         self._set_timer()
+
+    @property
+    def _has_something(self) -> bool:
+        """Records, or an error."""
+        try:
+            return self.machine.status is not Status.ACTIVE or self.has_records
+        except KafkaError:
+            return True
 
     def tell_of_pauses(self) -> None:
         """The log says where deliveries pause, as too many records became dead letters, and where they go on."""
@@ -205,13 +215,13 @@ class Shared:
         return Found(offset, found) if found.length else None
 
     def take(self, demand: Demand, found: Found) -> Taken | None:
-        """Acquire of what was found; None if there was nothing."""
-        data = self.partition.log.bytes_of(found.slice)
+        """Acquire of what was found; None if there was nothing. Of batches that nobody gets hardly anything is read."""
+        log, file = self.partition.log, found.slice.file
         span = min(demand.max_records + demand.batch_size, 2 * self.machine.settings.partition_max_record_locks)
         batches: list[tuple[int, int, int, int]] = []
         aborts = self._aborts(found)
         aborted: list[Span] = []
-        for position, header in iterate_batches(data):
+        for position, header in log.headers_of(found.slice):
             first, last = header.base_offset, header.last_offset
             batches.append((first, last, position, position + header.size_in_bytes))
             if aborts and aborts.has(header):
@@ -229,7 +239,8 @@ class Shared:
         self.deliveries.count(sum(last - first + 1 for first, last, _ in acquired) - again, again, self.now_ms())
         begin = min(at for first, last, at, _ in batches if last >= acquired[0].first)
         end = max(end for first, last, _, end in batches if first <= acquired[-1].last)
-        return Taken(data[begin:end], acquired)
+        records = LogSlice(file, begin, end - begin)
+        return Taken(log.bytes_of(records) if end - begin <= SMALL_BYTES else records, acquired)
 
     def _aborts(self, found: Found) -> Aborts | None:
         if not self.reads_committed:

@@ -272,7 +272,8 @@ class Shares:
     def _write(self, shared: Shared, write: Write, answer: Answer) -> None:
         epochs = Epochs(shared.leader_epoch, shared.machine.state_epoch)
         batches = shifted(write.batches, self._ahead_ms(shared))
-        written = self._persister.write(shared.key, epochs, write.replace(batches=batches))
+        shown = write if batches is write.batches else write.replace(batches=batches)
+        written = self._persister.write(shared.key, epochs, shown)
         written.add_done_callback(partial(self._written, shared, write.write_id, answer))
 
     def _written(self, shared: Shared, write_id: int, answer: Answer, written: asyncio.Future[None]) -> None:

@@ -5,11 +5,12 @@ The header of a response says which request it answers and nothing else, so a re
 
 import struct
 from operator import add
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from penstock.protocol.codec import decode, encode_into
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import FLEXIBLE_FROM, KEYS, NEVER, Api, ApiKey, api_of
+from penstock.protocol.requests.fetch import Part, RecordsPlaceholder
 from penstock.protocol.schema import Message
 from penstock.protocol.varint import Buffer, decode_uvarint, skip_tagged_fields
 
@@ -106,6 +107,36 @@ def encode_response(message: Message, api_key: int, version: int, correlation_id
     encode_into(out, message, version)
     _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
     return bytes(out)
+
+
+def encode_response_in_parts(message: Message, api_key: int, version: int, correlation_id: int) -> list[Part]:
+    """The same, where a field for records may have some that lie elsewhere: they are parts of their own."""
+    is_flexible = version >= _FLEXIBLE_RESPONSE_FROM.get(api_key, NEVER)
+    out = _Parted((_RESPONSE_PREFIX_FLEXIBLE if is_flexible else _RESPONSE_PREFIX).pack(0, correlation_id))
+    encode_into(out, message, version)
+    size = len(out) + sum(len(records) for _, records in out.elsewhere)
+    _LENGTH.pack_into(out, 0, size - _LENGTH.size)
+    parts, begin = list[Part](), 0
+    for end, records in out.elsewhere:
+        parts += (bytes(out[begin:end]), records)
+        begin = end
+    return [*parts, bytes(out[begin:])]
+
+
+class _Parted(bytearray):
+    """Has the places of what lies elsewhere, where that was to be appended."""
+
+    __slots__ = ("elsewhere",)
+
+    def __init__(self, beginning: bytes) -> None:
+        super().__init__(beginning)
+        self.elsewhere: list[tuple[int, RecordsPlaceholder]] = []
+
+    def __iadd__(self, more: Any) -> Self:  # type: ignore[misc]  # more may be added to it than to others
+        if isinstance(more, bytes | bytearray):
+            return super().__iadd__(more)
+        self.elsewhere.append((len(self), more))
+        return self
 
 
 def frame_response(body: bytes, api_key: int, version: int, correlation_id: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What of a partition is due within the present second, or was before: where it waits, by the ms in which it is due.
+"""What of a partition is delivered next: where it waits, by the ms in which it is due.
 
 Of each ms there is a heap of its own. Where a million are due in a second, in disorder, what is looked through for the
 next one has a thousand entries and not a million, and these are numbers: nothing for the collector.
@@ -23,15 +23,17 @@ class Entry(NamedTuple):
 class Times:
     """When each is due, by its offset, in dicts of some thousand: of a million one takes 20 ms at once as it grows."""
 
-    __slots__ = ("_shards",)
+    __slots__ = ("_count", "_shards")
 
     def __init__(self) -> None:
         self._shards: dict[int, dict[int, int]] = {}
+        self._count = 0
 
     def __setitem__(self, waited_at: int, due_ms: int) -> None:
         shard = self._shards.get(waited_at >> _SHARD_SHIFT)
         if shard is None:
             shard = self._shards[waited_at >> _SHARD_SHIFT] = {}
+        self._count += waited_at not in shard
         shard[waited_at] = due_ms
 
     def get(self, waited_at: int) -> int | None:
@@ -43,12 +45,13 @@ class Times:
         if shard is None:
             return None
         due_ms = shard.pop(waited_at, None)
+        self._count -= due_ms is not None
         if not shard:
             del self._shards[waited_at >> _SHARD_SHIFT]
         return due_ms
 
     def __len__(self) -> int:
-        return sum(map(len, self._shards.values()))
+        return self._count
 
     def items(self) -> Iterator[tuple[int, int]]:
         return chain.from_iterable(shard.items() for shard in self._shards.values())
@@ -112,8 +115,8 @@ class Near:
         return [entry for entry in self._first if times.get(entry.waited_at) == entry.due_ms]
 
     @property
-    def next_due_ms(self) -> int:
-        """NEVER_MS if there is none."""
+    def first(self) -> Entry | None:
+        """Of all."""
         self._first = self._still_first()
         while self._order:
             due_ms = self._order[0]
@@ -121,9 +124,9 @@ class Near:
             while heap and self.due_ms.get(heap[0]) != due_ms:
                 heapq.heappop(heap)
             if heap:
-                break
+                return min([Entry(due_ms, heap[0]), *self._first[:1]])
             self._first_is_empty()
-        return min([entry.due_ms for entry in self._first[:1]] + self._order[:1], default=NEVER_MS)
+        return self._first[0] if self._first else None
 
     def of(self, offsets: Iterable[int]) -> list[int]:
         """Which of those wait here."""

@@ -1,8 +1,9 @@
 """What waits in one partition, in the order of (due, arrival): 8 bytes an entry but for what is due next or has an id.
 
 Entries lie in arrays by the time at which they are due, in slots of about three days and, when such a slot is near, of
-nine minutes, and of a second; what is due within the present second is in heaps. So memory grows by the entry and not
-by the object, and an entry is moved four times, however long it waits.
+nine minutes, and of a second. When a second begins its arrays are sorted, and the first entries of all, as many as are
+soon delivered, are in heaps. So memory grows by the entry and not by the object, also where very many are due in the
+same millisecond, and an entry is moved four times, however long it waits.
 
 | event     | cause                                                 | what waits                                     |
 | --------- | ----------------------------------------------------- | ---------------------------------------------- |
@@ -15,17 +16,18 @@ by the object, and an entry is moved four times, however long it waits.
 
 from __future__ import annotations
 
-import heapq
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from penstock.protocol.delayed import NO_ID, Row
+from penstock.replication.delayed.begun import Begun
 from penstock.replication.delayed.near import NEVER_MS, Entry, Near
 from penstock.replication.delayed.runs import FEWEST, Run, Runs
+from penstock.replication.delayed.slots import LONGEST_SHIFT, MOST_OPENED, Part, Slots
 
-SHIFTS: Final = (10, 19, 28)
+SHIFTS: Final = (10, 19, LONGEST_SHIFT)
 """A slot of a level is 2^shift ms wide; the widest is last."""
 RUNS_OPEN_WITH: Final = 1
 """A run is opened when a slot of this level begins in which one of its records is due."""
@@ -35,102 +37,17 @@ MOST_GONE: Final = 10_000
 """So many entries, or half of what waits, may be dead in their slots before these are cleared of them."""
 CLEARED_A_DEATH: Final = 4
 """Entries that are looked at for that each time when one more dies."""
-MOST_OPENED: Final = 1_000
-"""Entries that go from a slot to the level below in one step, which takes 3 ms. A slot's parts have no more, either."""
-
-OFFSET_BITS: Final = 36
-"""An entry in a slot is one number of 64 bits: when it is due within the slot, and the low bits of where it waits."""
-_OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
-assert max(SHIFTS) + OFFSET_BITS <= 64
-
-
-class _Part:
-    """Some entries of a slot, few enough to be looked at in one step; they waited from `first` to `last`."""
-
-    __slots__ = ("_base_ms", "_base_offset", "block", "first", "last", "packed")
-
-    def __init__(self, slot_ms: int, waited_at: int) -> None:
-        """For entries of one block of offsets that are due in the slot that begins then."""
-        self.block = waited_at >> OFFSET_BITS
-        self._base_ms, self._base_offset = slot_ms, self.block << OFFSET_BITS
-        self.packed = array("Q")
-        self.first = self.last = waited_at
-
-    def add(self, due_ms: int, waited_at: int) -> None:
-        self.packed.append((due_ms - self._base_ms) << OFFSET_BITS | (waited_at & _OFFSET_MASK))
-        if waited_at > self.last:
-            self.last = waited_at
-        elif waited_at < self.first:
-            self.first = waited_at
-
-    def __len__(self) -> int:
-        return len(self.packed)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return map(Entry._make, self._entries(self.packed))
-
-    def _entries(self, some: Iterable[int]) -> Iterator[tuple[int, int]]:
-        base_ms, base_offset = self._base_ms, self._base_offset
-        return ((base_ms + (one >> OFFSET_BITS), base_offset | (one & _OFFSET_MASK)) for one in some)
-
-    def offsets(self) -> Iterator[int]:
-        """Where they wait."""
-        return (self._base_offset | (packed & _OFFSET_MASK) for packed in self.packed)
-
-    def take_some(self, most: int) -> list[tuple[int, int]]:
-        """When each is due, and where it waits."""
-        taken = self.packed[-most:]
-        del self.packed[-most:]
-        return list(self._entries(taken))
-
-    def drop(self, dead: set[int]) -> None:
-        """Those that wait there."""
-        base = self._base_offset
-        self.packed = array("Q", [one for one in self.packed if base | (one & _OFFSET_MASK) not in dead])
-
-
-class _Slots:
-    """One level: entries by the number of the slot in which they are due."""
-
-    __slots__ = ("order", "parts", "shift")
-
-    def __init__(self, shift: int) -> None:
-        self.shift = shift
-        self.parts: dict[int, list[_Part]] = {}
-        self.order: list[int] = []
-
-    def add(self, due_ms: int, waited_at: int) -> None:
-        number = due_ms >> self.shift
-        slot = self.parts.get(number)
-        if slot is None:
-            slot = self.parts[number] = [_Part(number << self.shift, waited_at)]
-            heapq.heappush(self.order, number)
-        part = slot[-1]
-        if len(part.packed) >= MOST_OPENED or waited_at >> OFFSET_BITS != part.block:
-            part = _Part(number << self.shift, waited_at)
-            slot.append(part)
-        part.add(due_ms, waited_at)
-
-    def take_some(self, most: int) -> list[tuple[int, int]]:
-        """Of the first slot: when each is due, and where it waits."""
-        number = self.order[0]
-        slot = self.parts[number]
-        taken = slot[-1].take_some(most)
-        if not slot[-1].packed:
-            slot.pop()
-        if not slot:
-            del self.parts[number]
-            heapq.heappop(self.order)
-        return taken
-
-    def __iter__(self) -> Iterator[_Part]:
-        return chain.from_iterable(self.parts.values())
+MOST_AT_ONCE: Final = 1_000_000
+"""Entries of a second that are near as a whole, all in all, at 110 bytes each. What is more is sorted in its slot."""
+MOST_NEAR: Final = 300_000
+"""Entries of such a second that are near at a time. Records that are cut out of a batch together are among them."""
 
 
 class Waiting:
     """A number of entries, with what is asked of them."""
 
     __slots__ = (
+        "_begun",
         "_blocks",
         "_clearing",
         "_count",
@@ -146,12 +63,13 @@ class Waiting:
     )
 
     def __init__(self) -> None:
-        self._levels = [_Slots(shift) for shift in SHIFTS]
+        self._levels = [Slots(shift) for shift in SHIFTS]
         self._until_ms = [0 for _ in SHIFTS]
         """Slots of a level that begin before are opened: what is due then goes to the level below, or is near. Of a
         wider level it is never earlier.
         """
         self._runs = Runs()
+        self._begun = Begun()
         self.near = Near()
         self.is_opened = False
         """Whether all that was due has been near once. Before that, what waits may be in a slot which began three days
@@ -165,7 +83,7 @@ class Waiting:
         self._blocks: dict[int, int] = {}
         """In their order, as what is held lies behind all that was before."""
         self._count = 0
-        self._clearing: list[_Part | Run] = []
+        self._clearing: list[Part | Run] = []
         self._credit = 0
 
     def __len__(self) -> int:
@@ -182,7 +100,10 @@ class Waiting:
             self._places[entry.waited_at] = place
         self._count += 1
         self._counted(place, 1)
-        self._put(*entry)
+        if entry.due_ms < self._until_ms[0]:
+            self.near.add(*entry)
+        else:
+            self._put(*entry)
 
     def add_plain(self, times: Sequence[int], first: int) -> bool:
         """As `add` of records without ids that are due then, in the order in which they lie, the first of them at this
@@ -245,18 +166,22 @@ class Waiting:
     # what is due
 
     def due(self, now_ms: int, most: int) -> list[Entry]:
-        """The first ones, which go on waiting until they are `moved`; none, too, while there is more to open."""
+        """The first ones, which go on waiting until they are `moved`; none, too, while there is more to open. Perhaps
+        fewer than `most`, where very many are due.
+        """
         if not self._open(now_ms):
             return []
         self.is_opened = True
-        return self.near.take(now_ms, most)
+        found, begun = self.near.take(now_ms, most), self._begun.head
+        return found if begun is None else found[: bisect_left(found, begun)]
 
     @property
     def next_due_ms(self) -> int | None:
         """Not after the next entry is due; None if nothing waits."""
         times = [level.order[0] << level.shift for level in self._levels if level.order]
         shift = SHIFTS[RUNS_OPEN_WITH]
-        next_ms = min([*times, self._runs.next_due_ms >> shift << shift, self.near.next_due_ms])
+        firsts = [first.due_ms for first in (self._begun.head, self.near.first) if first is not None]
+        next_ms = min([*times, self._runs.next_due_ms >> shift << shift, *firsts])
         return None if next_ms == NEVER_MS else next_ms
 
     # where it lies
@@ -285,34 +210,37 @@ class Waiting:
         return found
 
     def _far(self, rows: list[Row]) -> set[int]:
-        """Where those have waited which are in slots or runs, and others."""
+        """Where those have waited which are in slots or runs, or whose second has begun, and others."""
         first = min((row.waited_at for row in rows), default=0)
         last = max((row.waited_at for row in rows), default=-1)
         found = {row.waited_at for row in rows if row.waited_at in self._runs}
-        for level in self._levels:
-            for number in {row.due_ms >> level.shift for row in rows}:
-                for part in level.parts.get(number, ()):
-                    if part.first <= last and first <= part.last:
-                        found.update(part.offsets())
+        slots = [
+            level.parts.get(number, ())
+            for level in self._levels
+            for number in {row.due_ms >> level.shift for row in rows}
+        ]
+        for part in chain(self._begun, *slots):
+            if part.first <= last and first <= part.last:
+                found.update(part.offsets())
         return found - self._gone
 
     def entries(self) -> list[Entry]:
         """All, in order."""
-        far = (entry for level in self._levels for part in level for entry in part)
+        far = (entry for part in self._parts() for entry in part)
         runs = (Entry(*entry) for run in self._runs for entry in run)
         near = (Entry(due_ms, at) for at, due_ms in self.near.due_ms.items())
         return sorted([*near, *(entry for entry in chain(far, runs) if entry.waited_at not in self._gone)])
 
     # within
 
+    def _parts(self) -> Iterator[Part]:
+        return chain(self._begun, *self._levels)
+
     def _put(self, due_ms: int, waited_at: int) -> None:
-        if due_ms < self._until_ms[0]:
-            self.near.add(due_ms, waited_at)
-            return
-        for level, until_ms in zip(reversed(self._levels), reversed(self._until_ms), strict=True):
-            if due_ms >= until_ms:
-                level.add(due_ms, waited_at)
-                return
+        """In a slot of the widest level where that has not begun; of the last one it may have."""
+        _, near_ms, far_ms = self._until_ms
+        level = 2 if due_ms >= far_ms else 1 if due_ms >= near_ms else 0
+        self._levels[level].add(due_ms, waited_at)
 
     def _open(self, now_ms: int) -> bool:
         """A step of it; whether all that may be due now is near."""
@@ -324,20 +252,44 @@ class Waiting:
             if room <= 0:
                 return False
             room -= self._put_some(self._runs.take_some(room))
-        for level, until_ms in zip(reversed(self._levels), reversed(self._until_ms), strict=True):
-            while level.order and level.order[0] << level.shift < until_ms:
+        seconds, *wider = self._levels
+        for level, until_ms in zip(reversed(wider), reversed(self._until_ms), strict=False):
+            while level.has_one_before(until_ms):
                 if room <= 0:
                     return False
                 room -= self._put_some(level.take_some(room))
+        while seconds.has_one_before(self._until_ms[0]):
+            if room <= 0:
+                return False
+            if self._begun.head is None and len(self.near.due_ms) + seconds.first_count <= MOST_AT_ONCE:
+                room -= self._put_near(seconds.take_some(room))
+            else:
+                part = seconds.take_part()
+                room -= len(part)
+                self._begun.add(part)
+        return self._bring_near(room)
+
+    def _bring_near(self, room: int) -> bool:
+        """The first of those whose second has begun; whether there are enough, and all that come before others."""
+        while (head := self._begun.head) is not None:
+            if len(self.near.due_ms) >= MOST_NEAR and (first := self.near.first) is not None and first < head:
+                return True
+            if room <= 0:
+                return False
+            room -= self._put_near(self._begun.take_some(room))
         return True
 
-    def _put_some(self, taken: list[tuple[int, int]]) -> int:
-        """Those that still wait go where they belong by now; returns how many were taken."""
+    def _put_near(self, taken: list[tuple[int, int]]) -> int:
+        return self._put_some(taken, self.near.add)
+
+    def _put_some(self, taken: list[tuple[int, int]], put: Callable[[int, int], None] | None = None) -> int:
+        """Those that still wait go where they belong by now, or where they are put; returns how many were taken."""
+        put = put or self._put
         for due_ms, waited_at in taken:
             if waited_at in self._gone:
                 self._gone.discard(waited_at)
             else:
-                self._put(due_ms, waited_at)
+                put(due_ms, waited_at)
         return len(taken)
 
     def _remove(self, waited_at: int) -> None:
@@ -352,7 +304,7 @@ class Waiting:
     def _clear_a_part(self) -> None:
         """Of what is dead in it, once as many have died as that is worth. A run is opened for that."""
         if not self._clearing:
-            self._clearing = [*self._runs, *(part for level in self._levels for part in level)]
+            self._clearing = [*self._runs, *self._parts()]
         part = self._clearing[-1]
         if len(part) > self._credit:
             return

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from random import Random
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.sharing.stand_in import COORDINATOR, STATES_ID, StandIn, standing_in
 
+from penstock.coordinator.share.records import SharePartitionKey
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionRecord, TopicRecord
 from penstock.node.controlling.commands import NoController
 from penstock.node.coordinators.errands import Errands
+from penstock.node.coordinators.shares import ShareCoordinator
 from penstock.node.sharing import persister as module
 from penstock.node.sharing.persister import Epochs, Persister
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE
 from penstock.protocol.messages import read_share_group_state as reading
+from penstock.protocol.messages import write_share_group_state as writing
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from penstock.sharing.in_flight import RecordState
@@ -37,17 +42,21 @@ def write(number: int, *, start_offset: int = 0) -> Write:
     return Write(number, start_offset, number, [StateBatch(number, number, RecordState.ACKNOWLEDGED, 1)])
 
 
+def no_coordinator() -> ShareCoordinator:
+    raise AssertionError("another node coordinates")
+
+
 class Asking:
     def __init__(self, stand_in: StandIn, *, has_topic: bool = True) -> None:
         self.stand_in = stand_in
-        image = ClusterImage("test")
+        self.image = image = ClusterImage("test")
         if has_topic:
             image.apply(TopicRecord(name=SHARE_GROUP_STATE, topic_id=STATES_ID))
             who = [COORDINATOR]
             image.apply(PartitionRecord(partition_id=0, topic_id=STATES_ID, replicas=who, isr=who, leader=COORDINATOR))
         context = broker_context(node_context(BrokerConfig.embedded({}), image), NoController())
         self.errands = Errands(context, stand_in.connect)
-        self.persister = Persister(1, image, self.errands, Random(1))
+        self.persister = Persister(1, image, self.errands, Random(1), no_coordinator)
 
     async def stop(self) -> None:
         await self.persister.stop()
@@ -184,3 +193,108 @@ async def test_not_too_many_batches_go_together(asking: Asking, monkeypatch: pyt
     await asyncio.gather(*(asking.persister.write(KEY, EPOCHS, write(number)) for number in range(1, 8)))
     batches = [len(request.topics[0].partitions[0].state_batches) for request in asking.requests]
     assert batches == [3, 3, 1]
+
+
+class Own:
+    """The share coordinator of this node: what was put to its machines, and what they say."""
+
+    def __init__(self) -> None:
+        self.machine = self
+        self.asked: list[list[tuple[SharePartitionKey, writing.PartitionData]]] = []
+        self.said: deque[ErrorCode | asyncio.Future[Any]] = deque()
+        self.refusals: deque[ErrorCode] = deque()
+
+    def find(self, key: str) -> Own:
+        if self.refusals:
+            raise KafkaError(self.refusals.popleft())
+        return self
+
+    def write(self) -> None: ...
+
+    def ask(self, event: object, asked: list[tuple[SharePartitionKey, writing.PartitionData]]) -> Any:
+        assert event == self.write
+        self.asked.append(asked)
+        said = self.said.popleft() if self.said else ErrorCode.NONE
+        return said if isinstance(said, asyncio.Future) else self.results(said, len(asked))
+
+    def results(self, code: ErrorCode, count: int = 1) -> list[writing.PartitionResult]:
+        return [writing.PartitionResult(error_code=code) for _ in range(count)]
+
+
+class AskingItself(Asking):
+    """A node that is its own share coordinator."""
+
+    def __init__(self, stand_in: StandIn) -> None:
+        super().__init__(stand_in)
+        self.own = Own()
+        self.persister = Persister(COORDINATOR, self.image, self.errands, Random(1), lambda: cast("Any", self.own))
+
+
+@pytest.fixture
+async def asking_itself(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AskingItself]:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.0)
+    async with standing_in() as stand_in:
+        made = AskingItself(stand_in)
+        yield made
+        await made.stop()
+        assert not stand_in.asked, "no request was needed"
+
+
+async def test_who_coordinates_itself_is_not_sent_a_request(asking_itself: AskingItself) -> None:
+    keys = [KEY, ShareKey("h", TOPIC_ID, 1)]
+    own, persister = asking_itself.own, asking_itself.persister
+    await asyncio.gather(*(persister.write(key, EPOCHS, write(number)) for number, key in enumerate(keys)))
+    (asked,) = own.asked
+    assert [tuple(key.__fields__) for key, _ in asked] == [("group_id", "topic_id", "partition")] * 2
+    assert [(key.group_id, key.partition, data.partition) for key, data in asked] == [("g", 0, 0), ("h", 1, 1)]
+    assert [batch.first_offset for _, data in asked for batch in data.state_batches] == [0, 1]
+
+
+async def test_what_its_own_machines_write_later_is_waited_for_one_write_at_a_time(asking_itself: AskingItself) -> None:
+    own, persister = asking_itself.own, asking_itself.persister
+    later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    own.said.append(later)
+    first = persister.write(KEY, EPOCHS, write(1))
+    await asyncio.sleep(0)
+    others = [persister.write(KEY, EPOCHS, write(number)) for number in (2, 3)]
+    await asyncio.sleep(0)
+    assert len(own.asked) == 1
+    assert not first.done()
+    later.set_result(own.results(ErrorCode.NONE))
+    await asyncio.gather(first, *others)
+    assert [[it.first_offset for it in data.state_batches] for ((_, data),) in own.asked] == [[1], [2, 3]]
+
+
+async def test_what_passes_is_asked_of_its_own_machines_again(asking_itself: AskingItself) -> None:
+    own, persister = asking_itself.own, asking_itself.persister
+    own.refusals.append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    own.said.append(ErrorCode.NOT_COORDINATOR)
+    await persister.write(KEY, EPOCHS, write(1))
+    assert len(own.asked) == 2
+    own.said.append(ErrorCode.FENCED_LEADER_EPOCH)
+    with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
+        await persister.write(KEY, EPOCHS, write(1))
+
+
+async def test_very_much_that_is_due_is_put_to_its_own_machines_in_turns(
+    asking_itself: AskingItself, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_TOGETHER", 2)
+    own, persister = asking_itself.own, asking_itself.persister
+    await asyncio.gather(*(persister.write(ShareKey("g", TOPIC_ID, at), EPOCHS, write(1)) for at in range(5)))
+    assert [len(asked) for asked in own.asked] == [2, 2, 1]
+
+
+async def test_who_stops_hears_nothing_of_its_own_machines(asking_itself: AskingItself) -> None:
+    own, persister = asking_itself.own, asking_itself.persister
+    later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    own.said.append(later)
+    first = persister.write(KEY, EPOCHS, write(1))
+    await asyncio.sleep(0)
+    second = persister.write(ShareKey("h", TOPIC_ID, 0), EPOCHS, write(1))
+    await persister.stop()
+    later.set_result(own.results(ErrorCode.NONE))
+    for written in (first, second):
+        with pytest.raises(KafkaError, match="this broker stops"):
+            await written
+    assert len(own.asked) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -37,7 +36,6 @@ from penstock.node.sharing.shares import AT_ONCE
 from penstock.protocol.control.records import ControlType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import share_fetch
-from penstock.protocol.records import iterate_batches
 from penstock.protocol.requests.api import ApiKey
 from penstock.sharing.values import Status
 
@@ -210,27 +208,6 @@ async def test_large_batches_of_many_partitions_come_one_after_the_other(tmp_pat
             answer = await ann.ask(ann.fetch_request(topics=[], max_bytes=900, max_wait_ms=0))
             brought += [[it.partition_index for it in topic.partitions if it.records] for topic in answer.responses]
         assert sorted(brought) == [[0], [1], [2]]
-
-
-async def test_no_more_batches_are_looked_at_than_may_be_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_at: list[int] = []
-
-    def iterating(data: bytes) -> Iterator[Any]:
-        for position, header in iterate_batches(data):
-            looked_at.append(header.base_offset)
-            yield position, header
-
-    monkeypatch.setattr("penstock.node.sharing.shared.iterate_batches", iterating)
-    async with sharing_node(tmp_path) as (node, _):
-        node.commit(EARLIEST.replace(name="share.partition.max.record.locks", value="100"))
-        node.commit(EARLIEST)
-        for _ in range(300):
-            node.produce(b"x")
-        answer = await Member(node).acquire(max_records=2**31 - 1, batch_size=1)
-        assert answer == [(at, at, 1) for at in range(100)]
-        assert len(looked_at) <= 201
 
 
 async def test_a_topic_that_is_not_there(tmp_path: Path) -> None:

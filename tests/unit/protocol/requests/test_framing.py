@@ -1,15 +1,19 @@
+from typing import Any, cast
+
 import pytest
 
 from penstock.protocol.codec import decode
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.share_fetch import PartitionData, ShareFetchableTopicResponse, ShareFetchResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import (
     RequestHeader,
     decode_response,
     encode_request,
     encode_response,
+    encode_response_in_parts,
     parse_request_header,
     read_request_header,
 )
@@ -39,6 +43,39 @@ def test_a_response_there_and_back(version: int) -> None:
     data = encode_response(HeartbeatResponse(error_code=27), ApiKey.HEARTBEAT, version, 5)
     assert int.from_bytes(data[:4]) == len(data) - 4
     assert decode_response(ApiKey.HEARTBEAT, version, data[4:]) == (5, HeartbeatResponse(error_code=27))
+
+
+class Elsewhere:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def read(self) -> bytes:
+        return self.data
+
+
+def test_records_that_lie_elsewhere_are_parts_of_their_own() -> None:
+    here, there = [
+        ShareFetchResponse(
+            acquisition_lock_timeout_ms=5,
+            responses=[
+                ShareFetchableTopicResponse(
+                    partitions=[
+                        PartitionData(partition_index=index, records=cast("Any", lies(b"r" * size)))
+                        for index, size in enumerate((0, 1, 200, 70_000))
+                    ]
+                )
+            ],
+        )
+        for lies in (bytes, Elsewhere)
+    ]
+    whole = encode_response(here, ApiKey.SHARE_FETCH, 2, 7)
+    assert encode_response_in_parts(here, ApiKey.SHARE_FETCH, 2, 7) == [whole]
+    parts = encode_response_in_parts(there, ApiKey.SHARE_FETCH, 2, 7)
+    assert [len(part) for part in parts if isinstance(part, Elsewhere)] == [0, 1, 200, 70_000]
+    assert b"".join(part if isinstance(part, bytes) else part.read() for part in parts) == whole
 
 
 def test_api_versions_keeps_the_oldest_response_header() -> None:

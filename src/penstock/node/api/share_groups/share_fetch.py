@@ -232,7 +232,7 @@ class _Asked:
                 self._context.counts.failed(error.code)
             elif fetch is not None and place in fetch.taken:
                 taken = fetch.taken[place]
-                result.records = taken.records
+                result.records = taken.records  # type: ignore[assignment]  # they may lie in a file
                 result.acquired_records = [
                     AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
                     for first, last, count in taken.acquired
