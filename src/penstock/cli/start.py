@@ -24,7 +24,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.pairs import PropertiesError
 from penstock.node.assembly.properties import load_config
-from penstock.node.environment.event_loop import new_event_loop
+from penstock.node.environment.event_loop import LEAVES_NO_CIRCLES, new_event_loop
 from penstock.node.serving.memory import hold_briefly, keep_for_good, share_memory
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ async def _run(
         node = starting.result()
     except StartError as error:
         raise click.ClickException(str(error)) from None
-    keep_for_good()
+    keep_for_good(as_it_grows=LEAVES_NO_CIRCLES and "worker" not in beside)
     _announce(config, node)
     others = _start_beside(node, beside)
     _tell_service_manager(is_ready=True)

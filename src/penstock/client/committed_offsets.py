@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, TypeVar
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import ClientError, raise_for
+from penstock.client.errors import ClientError, ConnectionFailedError, raise_for
 from penstock.client.messages import (
     OFFSETS_BY_GROUPS,
     OUTSIDER,
@@ -42,6 +43,10 @@ COORDINATOR_MOVED = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
+GroupFailures = dict[str, ClientError | KafkaError]
+"""Why nothing is told of groups."""
+Told = TypeVar("Told")
+AskOfGroups = Callable[[Sequence[str]], Awaitable[tuple[dict[str, Told], GroupFailures]]]
 
 
 @contextmanager
@@ -81,56 +86,96 @@ async def fetch_committed(
     return await cluster.retrying(attempt)
 
 
-async def fetch_committed_of(cluster: ClusterClient, group_ids: Sequence[str]) -> dict[str, Committed]:
-    """All that each of these groups has committed: a request asks for many of them.
+async def fetch_committed_of(
+    cluster: ClusterClient, group_ids: Sequence[str]
+) -> tuple[dict[str, Committed], GroupFailures]:
+    """All that each of these groups has committed, as `ask_of_groups` has it."""
 
-    A group of which nothing is told now, as its coordinator does not answer or may not say, is left out. A
-    ConnectionFailedError says that no broker answers.
+    async def ask(part: Sequence[str]) -> tuple[dict[str, Committed], GroupFailures]:
+        connection = await cluster.coordinator_connection(part[0])
+        if connection.version_for(ApiKey.OFFSET_FETCH, NEWEST_BY_NAME) < OFFSETS_BY_GROUPS:
+            return await _told_of_each(part, partial(fetch_committed, cluster))
+        request = committed_of_groups_request(part)
+        response = await connection.request(request, OffsetFetchResponse, newest=NEWEST_BY_NAME)
+        return told_of({row.group_id: partial(committed_of, row, row.group_id) for row in response.groups})
+
+    return await ask_of_groups(cluster, group_ids, ask)
+
+
+async def ask_of_groups(
+    cluster: ClusterClient, group_ids: Sequence[str], ask: AskOfGroups[Told]
+) -> tuple[dict[str, Told], GroupFailures]:
+    """What coordinators tell of many groups: `ask` asks for some of one coordinator in one request. And why nothing is
+    told of the others now, as their coordinator does not answer or may not say; one that has moved is looked for once
+    more. A ConnectionFailedError says that no broker answers.
     """
-    found: dict[str, Committed] = {}
+    found: dict[str, Told] = {}
+    failures: GroupFailures = {}
     missing = list(group_ids)
     for _ in range(ROUNDS):
         by_node: dict[int, list[str]] = {}
-        for group_id, node_id in (await cluster.coordinators(missing)).items():
-            by_node.setdefault(node_id, []).append(group_id)
-        moved = await asyncio.gather(*(_fetch_at_one(cluster, groups, found) for groups in by_node.values()))
-        missing = [group_id for groups in moved for group_id in groups]
+        known = await cluster.coordinators(missing)
+        for group_id in missing:
+            if group_id in known:
+                by_node.setdefault(known[group_id], []).append(group_id)
+            else:
+                failures[group_id] = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group_id!r}")
+        refused: GroupFailures = {}
+        await asyncio.gather(*(_ask_one(groups, ask, found, refused) for groups in by_node.values()))
+        failures |= refused
+        missing = [group_id for group_id, error in refused.items() if _says_moved(error)]
+        for group_id in missing:
+            cluster.forget_coordinator(group_id)
         if not missing:
             break
-    return found
+    return found, {group_id: error for group_id, error in failures.items() if group_id not in found}
 
 
-async def _fetch_at_one(cluster: ClusterClient, group_ids: Sequence[str], found: dict[str, Committed]) -> list[str]:
-    """Of groups of one coordinator, one request after the other; those that it coordinates no longer."""
-    moved: list[str] = []
+async def _ask_one(
+    group_ids: Sequence[str], ask: AskOfGroups[Told], found: dict[str, Told], refused: GroupFailures
+) -> None:
+    """Of groups of one coordinator, one request after the other."""
     for first in range(0, len(group_ids), GROUPS_AT_ONCE):
         part = group_ids[first : first + GROUPS_AT_ONCE]
         try:
-            found |= await _fetch_part(cluster, part, moved)
-        except ClientError:
-            for group_id in part:
-                cluster.forget_coordinator(group_id)
-            moved += part
-    return moved
+            told, failures = await ask(part)
+        except (ClientError, KafkaError) as error:
+            refused |= dict.fromkeys(part, error)
+        else:
+            found |= told
+            refused |= failures
 
 
-async def _fetch_part(cluster: ClusterClient, group_ids: Sequence[str], moved: list[str]) -> dict[str, Committed]:
-    found: dict[str, Committed] = {}
-    connection = await cluster.coordinator_connection(group_ids[0])
-    if connection.version_for(ApiKey.OFFSET_FETCH, NEWEST_BY_NAME) < OFFSETS_BY_GROUPS:
-        for group_id in group_ids:
-            with suppress(KafkaError):
-                found[group_id] = await fetch_committed(cluster, group_id)
-        return found
-    request = committed_of_groups_request(group_ids)
-    response = await connection.request(request, OffsetFetchResponse, newest=NEWEST_BY_NAME)
-    for row in response.groups:
+def _says_moved(error: ClientError | KafkaError) -> bool:
+    return isinstance(error, ConnectionFailedError) or (
+        isinstance(error, KafkaError) and error.code in COORDINATOR_MOVED
+    )
+
+
+def told_of(rows: Mapping[str, Callable[[], Told]]) -> tuple[dict[str, Told], GroupFailures]:
+    """What is read of each group's part of an answer."""
+    found: dict[str, Told] = {}
+    failures: GroupFailures = {}
+    for group_id, read in rows.items():
         try:
-            with noticing(cluster, row.group_id):
-                found[row.group_id] = committed_of(row, row.group_id)
+            found[group_id] = read()
         except KafkaError as error:
-            moved += [row.group_id] if error.code in COORDINATOR_MOVED else []
-    return found
+            failures[group_id] = error
+    return found, failures
+
+
+async def _told_of_each(
+    group_ids: Sequence[str], ask: Callable[[str], Awaitable[Told]]
+) -> tuple[dict[str, Told], GroupFailures]:
+    """Of brokers that can be asked for one group at a time only."""
+    found: dict[str, Told] = {}
+    failures: GroupFailures = {}
+    for group_id in group_ids:
+        try:
+            found[group_id] = await ask(group_id)
+        except KafkaError as error:
+            failures[group_id] = error
+    return found, failures
 
 
 async def commit(

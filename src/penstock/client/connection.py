@@ -173,8 +173,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Answer:
         """Send a request and wait for its answer, `request_timeout_ms` if the caller does not say otherwise."""
         await self._writable.wait()
-        future = self.submit(message, answer, newest=newest)
-        return await self.answered(future, timeout_ms)
+        return await self.answered(self.submit(message, answer, newest=newest), timeout_ms)
 
     def submit(self, message: Message, answer: type[Answer], *, newest: int | None = None) -> asyncio.Future[Answer]:
         """Send a request at once, so that the caller's order is the order on the wire; the future has no time-out.
@@ -204,6 +203,7 @@ class Connection(asyncio.BufferedProtocol):
             return await future
         finally:
             timer.cancel()
+            del future  # its error has this frame
 
     def _time_out(self, future: asyncio.Future[Answer], limit_ms: int) -> None:
         if not future.done():

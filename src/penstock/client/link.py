@@ -47,9 +47,12 @@ class Link:
             assert self._connection is not None
             return self._connection
         await asyncio.wait([opening])
-        if opening.cancelled():
-            raise ConnectionFailedError(f"{' '.join(map(str, place))}: {self._why}".removeprefix(": "))
-        return opening.result()
+        try:
+            if opening.cancelled():
+                raise ConnectionFailedError(f"{' '.join(map(str, place))}: {self._why}".removeprefix(": "))
+            return opening.result()
+        finally:
+            del opening  # its error has this frame
 
     async def _attempt(self) -> Connection:
         return await self._connect(*self._place)

@@ -11,18 +11,18 @@ from penstock.console.reader import ApartReader
 PARTS = "key", "value"
 
 
-class MisfitError(ConsoleError):
-    """A text that is none of the schema: `place` is how many stand before it."""
+class NotMadeError(ConsoleError):
+    """A text that is none of the schema, or that could not be made: `place` is how many stand before it."""
 
-    def __init__(self, place: int, why: str) -> None:
-        super().__init__(HTTPStatus.BAD_REQUEST, why)
+    def __init__(self, place: int, status: HTTPStatus, why: str) -> None:
+        super().__init__(status, why)
         self.place = place
 
 
 async def by_schema(means: Means, asked: Asked, part: str, texts: Sequence[bytes | None]) -> list[bytes | None]:
     """`part` is key or value: the subject is what `key_schema` or `value_schema` says, if anything. None stays None.
 
-    MisfitError where one cannot be made; another ConsoleError where the schema cannot be had.
+    NotMadeError where one cannot be made; another ConsoleError where the schema cannot be had.
     """
     if not asked.get(f"{part}_schema"):
         return list(texts)
@@ -38,7 +38,7 @@ async def by_schema(means: Means, asked: Asked, part: str, texts: Sequence[bytes
                 made[given[done][0]] = value
                 done += 1
     except ConsoleError as error:
-        raise MisfitError(given[done][0], str(error)) from None
+        raise NotMadeError(given[done][0], error.status, str(error)) from None
     return made
 
 
@@ -48,4 +48,5 @@ def _decoded(texts: Sequence[bytes | None]) -> Iterator[tuple[int, str]]:
             try:
                 yield place, text.decode()
             except UnicodeDecodeError:
-                raise MisfitError(place, "it is no text, and so no JSON for a schema") from None
+                why = "it is no text, and so no JSON for a schema"
+                raise NotMadeError(place, HTTPStatus.BAD_REQUEST, why) from None

@@ -16,7 +16,7 @@ from penstock.client.properties import with_properties
 from penstock.client.settings import ProducerSettings
 from penstock.console import verbatim
 from penstock.console.asked import Asked, Means, bytes_of, number_of, one_of, text_of
-from penstock.console.by_schema import MisfitError, by_schema
+from penstock.console.by_schema import NotMadeError, by_schema
 from penstock.console.errors import ConsoleError, bad_request
 from penstock.console.shown import shown
 from penstock.console.watched import REFUSALS
@@ -60,7 +60,7 @@ class Importer:
 
     async def preview(self, asked: Asked) -> dict[str, Any]:
         """The first records of a piece. ConsoleError 400 names a line that is wrong, or one of those that is no value
-        of the schema.
+        of the schema; 503 one that could not be made.
         """
         records, columns = await self._read(asked)
         await self._made(asked, records[:SHOWN])
@@ -87,12 +87,12 @@ class Importer:
         return {"records": len(records), "columns": columns}
 
     async def _made(self, asked: Asked, records: Sequence[Read]) -> Sequence[Read]:
-        """As they are sent: by the schemas that are asked for, if any. ConsoleError 400 names a line that is none."""
+        """By the schemas that are asked for, if any. ConsoleError names a line that could not be made."""
         try:
             keys = await by_schema(self._means, asked, "key", [one.key for one in records])
             values = await by_schema(self._means, asked, "value", [one.value for one in records])
-        except MisfitError as error:
-            raise bad_request(f"line {records[error.place].line}: {error}") from None
+        except NotMadeError as error:
+            raise ConsoleError(error.status, f"line {records[error.place].line}: {error}") from None
         return [Read(one.line, key, value, one.headers) for one, key, value in zip(records, keys, values, strict=True)]
 
     async def _read(self, asked: Asked) -> tuple[list[Read], list[str]]:

@@ -29,8 +29,8 @@ LONG_S: Final = 1.0
 """What takes so long is shown as it was while it is looked at anew after a change."""
 MAX_LOOKS: Final = 512
 """Those that were asked for longest ago are forgotten."""
-Entry = tuple[float, Any, float]
-"""Until when it is good, what it is, and how long it took."""
+Entry = tuple[float, Any, float, float]
+"""Until when it is good, what it is, how long it took, and when that began."""
 Used = dict[Hashable, Entry | None]
 """What something was made of; None for what was not good then."""
 _used: Final = ContextVar[Used | None]("used", default=None)
@@ -105,6 +105,16 @@ class Looks:
         known = self._found.get(key)
         return known is not None and known[2] >= A_WHILE_S
 
+    def began_s(self, key: Hashable) -> float | None:
+        """When the look began that what is known comes from."""
+        known = self._found.get(key)
+        return None if known is None else known[3]
+
+    def age_s(self, key: Hashable) -> float:
+        """Of what is known: since that look began."""
+        began_s = self.began_s(key)
+        return 0.0 if began_s is None else self._now_s() - began_s
+
     def _known(self, key: Hashable) -> tuple[bool, tuple[Any, ...]]:
         """Whether it is still good; and what is known in a tuple, empty where nothing is."""
         known = self._found.pop(key, None)
@@ -123,7 +133,7 @@ class Looks:
     def forget(self) -> None:
         """Something was changed: all is to be looked at anew. What takes long has to do until then."""
         self._changes += 1
-        self._found = {key: (-inf, known, took) for key, (_, known, took) in self._found.items() if took >= LONG_S}
+        self._found = {key: (-inf, *entry[1:]) for key, entry in self._found.items() if entry[2] >= LONG_S}
 
     async def close(self) -> None:
         tasks = [task for _, task in self._under_way.values()]
@@ -145,7 +155,7 @@ class Looks:
         self._found.pop(key, None)
         took_s = now_s - began_s
         rest_s = max(fresh_s, self._rest_s(took_s)) if changes == self._changes else -inf
-        self._found[key] = now_s + rest_s, found, took_s
+        self._found[key] = now_s + rest_s, found, took_s, began_s
         while len(self._found) > MAX_LOOKS:
             del self._found[next(iter(self._found))]
         return found
@@ -154,7 +164,7 @@ class Looks:
         if took_s < A_WHILE_S:
             return took_s * REST_FOR
         asked_since_s = self._now_s() - UNASKED_S
-        others = sum(took >= A_WHILE_S and until >= asked_since_s for until, _, took in self._found.values())
+        others = sum(took >= A_WHILE_S and until >= asked_since_s for until, _, took, _ in self._found.values())
         return min(took_s * REST_FOR * 2 * (1 + others), LONGEST_REST_S)
 
 

@@ -24,12 +24,18 @@ TOLD_AT_ONCE: Final = 8 * 1024 * 1024
 """Bytes of records that are on their way together."""
 TOO_LARGE: Final = f"it is larger than {LARGEST // 1024**2} MiB, and was not looked into"
 DIED: Final = "it takes more than a second of processor time, or the memory there is"
+NOT_BEGUN: Final = "the process that makes values by schemas does not begin"
+SILENT: Final = f"nothing was made of it within {ANSWER_S:.0f} s: this machine has other things to do"
 
 Answer = dict[str, Any]
 
 
 class _EndedError(Exception):
     """The process is no more, or says what nobody asked."""
+
+
+class _SilentError(_EndedError):
+    """It has not answered, though it may not take so much processor time: the machine has other things to do."""
 
 
 class ApartReader:
@@ -85,10 +91,15 @@ class ApartReader:
         return answers
 
     async def make(self, schema: KnownSchema, texts: Sequence[str]) -> AsyncGenerator[bytes, None]:
-        """The value of each, in their order. ConsoleError 400 where one is none of that schema: that is the end."""
+        """The value of each, in their order. ConsoleError is the end: 400 where one is none of that schema, 503 where
+        that is no fault of the text.
+        """
         is_whole = False
         try:
-            await self._running()
+            try:
+                await self._running()
+            except _EndedError:
+                raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_BEGUN) from None
             self._tell(Make(schema, texts))
             for _ in texts:
                 answer = await self._answer()
@@ -96,6 +107,8 @@ class ApartReader:
                     raise bad_request(f"it is no value of schema {schema.number}: {answer.get('problem')}")
                 yield base64.b64decode(answer["data"], validate=True)
             is_whole = True
+        except _SilentError:
+            raise ConsoleError(HTTPStatus.SERVICE_UNAVAILABLE, SILENT) from None
         except (_EndedError, binascii.Error):
             raise bad_request(DIED) from None
         finally:
@@ -128,7 +141,9 @@ class ApartReader:
                 if length > MOST_ANSWERED:
                     raise _EndedError
                 answer = json.loads(await self._process.stdout.readexactly(length))
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ValueError):
+        except TimeoutError:
+            raise _SilentError from None
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError):
             raise _EndedError from None
         if not isinstance(answer, dict):
             raise _EndedError

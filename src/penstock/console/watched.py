@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -16,6 +16,7 @@ from penstock.client.admin.partitions import Balance, Reassignment
 from penstock.client.admin.quorum import QuorumInfo
 from penstock.client.admin.share_groups import SharePosition
 from penstock.client.admin.storage_groups import StorageGroup
+from penstock.client.at_leaders import Failures
 from penstock.client.errors import AnswerTooLargeError, ClientError, UnsupportedByBrokerError
 from penstock.client.metadata import TopicMetadata
 from penstock.client.settings import ClientSettings
@@ -24,6 +25,7 @@ from penstock.console.looks import FRESH_S, Looks
 from penstock.console.samples import Samples
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.own_apis import BalanceAction
+from penstock.protocol.value import Value
 
 SIZES_S: Final = 10.0
 """Sizes of logs are looked up no more often."""
@@ -33,7 +35,7 @@ are known.
 """
 FIGURES_S: Final = 5.0
 """Nor figures of brokers,"""
-LARGE_S: Final = 3.0
+LARGE_S: Final = 5.0
 """nor lists of a cluster so large that it takes a while to look at all of it."""
 METRICS_S: Final = 2.0
 """A broker that tells nothing for so long is silent."""
@@ -51,10 +53,14 @@ ALL_TOPICS_BYTES: Final = 10 * 1024 * 1024
 """About as many, in the one answer of a broker that does not tell of them by pages."""
 TOO_MANY: Final = "the cluster has more topics than are listed here; of each there is a page: #/topic?name=…"
 TOO_MANY_S: Final = 60.0
+LAGS: Final = "lags"
 REFUSALS: Final = (KafkaError, ClientError, TimeoutError)
 
+OLD_S: Final = 15.0
+"""What was so long ago says when that was."""
+
 Lag = int
-Lags = Mapping[str, Mapping[TopicPartition, Lag]]
+Lags = Mapping[TopicPartition, Lag]
 Metrics = Mapping[tuple[str, str], str]
 Result = TypeVar("Result")
 
@@ -68,6 +74,25 @@ class TooManyTopicsError(ClientError):
     """All topics of the cluster would take too much memory."""
 
 
+class GroupLags(Value):
+    """The lag of each group, by the partitions of which it has an offset. `refused` has why it is not known of a group,
+    or not of all its partitions.
+    """
+
+    lags: Mapping[str, Lags]
+    refused: Mapping[str, str]
+
+
+class GroupLag(Value):
+    """Of one group; `lags` is None where it is not known. `was_so_ms` says since 1970 when it was so, if that is long
+    ago, and `why` why it is not known, old, or not of all partitions.
+    """
+
+    lags: Lags | None
+    was_so_ms: int | None
+    why: str | None
+
+
 class WatchedCluster:
     def __init__(self, bootstrap_servers: str, settings: ClientSettings) -> None:
         """Connects at the first question."""
@@ -79,6 +104,8 @@ class WatchedCluster:
         self._all_topics: Mapping[str, TopicMetadata] = {}
         self._too_many_until_s = -inf
         self.looks = Looks(time.monotonic)
+        self.epoch_s = time.time() - time.monotonic()
+        """Since 1970, when the clock of the looks was 0."""
         self.counts = Samples()
         """Of `COUNTED`, by `count_name`."""
         self.total_lags = Samples()
@@ -210,11 +237,11 @@ class WatchedCluster:
 
     async def log_dirs(self, topics: Sequence[TopicMetadata] | None = None) -> Sequence[LogDirDescription]:
         """Of the nodes that answer, with the partitions of all topics or of these."""
-        return await self.looks.at(_dirs_key(topics), lambda: self._log_dirs(topics), SIZES_S)
+        return await self.looks.at(dirs_key(topics), lambda: self._log_dirs(topics), SIZES_S)
 
     async def log_dirs_soon(self, topics: Sequence[TopicMetadata]) -> Sequence[LogDirDescription]:
         """All that is known of them by now."""
-        return await self.looks.soon(_dirs_key(topics), lambda: self._log_dirs(topics), SIZES_S) or []
+        return await self.looks.soon(dirs_key(topics), lambda: self._log_dirs(topics), SIZES_S) or []
 
     async def _log_dirs(self, topics: Sequence[TopicMetadata] | None) -> Sequence[LogDirDescription]:
         chosen = None if topics is None else {topic.name: list(topic.partitions) for topic in topics}
@@ -244,7 +271,7 @@ class WatchedCluster:
     @property
     def _list_s(self) -> float:
         """How long lists are good for."""
-        return LARGE_S if self.looks.is_slow("topics") or self.looks.is_slow("lags") else FRESH_S
+        return LARGE_S if self.looks.is_slow("topics") or self.looks.is_slow(LAGS) else FRESH_S
 
     async def group(self, name: str) -> GroupDescription:
         return await self.looks.at(("group", name), lambda: self.admin.groups.describe(name))
@@ -264,43 +291,68 @@ class WatchedCluster:
     async def committed(self, name: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
         return await self.looks.at(("committed", name), lambda: self.admin.groups.offsets(name))
 
-    async def lags(self) -> Lags:
-        """Of each group, by the partitions of which it has an offset."""
-        return await self.looks.at("lags", self._lags)
+    def was_so_ms(self, key: Hashable) -> int | None:
+        """Since 1970, when what is known was looked at; None where it is as good as now."""
+        began_s = self.looks.began_s(key)
+        is_old = began_s is not None and self.looks.age_s(key) >= OLD_S
+        return int((self.epoch_s + began_s) * 1000) if began_s is not None and is_old else None
 
-    async def lags_soon(self) -> Lags:
+    async def lags(self) -> GroupLags:
+        return await self.looks.at(LAGS, self._lags)
+
+    async def lags_soon(self) -> GroupLags:
         """All that is known of them by now."""
-        return await self.looks.soon("lags", self._lags) or {}
+        return await self.looks.soon(LAGS, self._lags) or GroupLags({}, {})
 
-    async def lags_now(self, shown: Sequence[GroupListing]) -> Lags:
-        """Of some groups, as they are now, where it takes long to look at all; what is told soon."""
-        if self.looks.knows("lags") and not self.looks.is_slow("lags"):
-            return {}
+    async def lags_in_sight(self, shown: Sequence[GroupListing], known: GroupLags) -> Mapping[str, GroupLag]:
+        """Of some groups: where it takes long to look at all, as they are now, as far as that is told soon."""
         names = tuple(row.group_id for row in shown)
-        return await self.looks.soon(("lags", names), lambda: self._lags_of(shown), self._list_s) or {}
-
-    async def _lags(self) -> Lags:
-        lags = await self._lags_of((await self.groups())[:MAX_GROUPS])
-        self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in lags.items()})
-        return lags
-
-    async def _lags_of(self, listings: Sequence[GroupListing]) -> Lags:
-        positions = await self.admin.groups.offsets_of([row.group_id for row in listings if row.type != SHARE])
-        every = list({partition: None for rows in positions.values() for partition in rows})
-        ends: dict[TopicPartition, int] = {}
-        for first in range(0, len(every), PARTITIONS_AT_ONCE):
-            asked = dict.fromkeys(every[first : first + PARTITIONS_AT_ONCE], LATEST)
-            found, _ = await self.admin.offsets_that_can_be_had(asked)
-            ends |= {one: end.offset for one, end in found.items()}
-        lags: dict[str, Mapping[TopicPartition, Lag]] = {
-            name: {one: max(ends[one] - row.offset, 0) for one, row in rows.items() if one in ends}
-            for name, rows in positions.items()
+        now, key = GroupLags({}, {}), (LAGS, names)
+        if not self.looks.knows(LAGS) or self.looks.is_slow(LAGS):
+            now = await self.looks.soon(key, lambda: self._lags_of(shown), self._list_s) or now
+        refused = {**known.refused, **dict.fromkeys(now.lags), **now.refused}
+        return {
+            name: GroupLag(now.lags[name], self.was_so_ms(key), refused.get(name))
+            if name in now.lags
+            else GroupLag(known.lags.get(name), self.was_so_ms(LAGS) if name in known.lags else None, refused.get(name))
+            for name in names
         }
-        for name in [row.group_id for row in listings if row.type == SHARE]:
-            with suppress(*REFUSALS):
-                found_lags = (await self.share_positions(name)).items()
-                lags[name] = {place: one.lag for place, one in found_lags if one.lag is not None}
-        return lags
+
+    async def _lags(self) -> GroupLags:
+        found = await self._lags_of((await self.groups())[:MAX_GROUPS])
+        self.total_lags.take(time.time(), {name: float(sum(rows.values())) for name, rows in found.lags.items()})
+        return found
+
+    async def _lags_of(self, listings: Sequence[GroupListing]) -> GroupLags:
+        admin, shared = self.admin, [row.group_id for row in listings if row.type == SHARE]
+        (positions, failures), (begun, others) = await asyncio.gather(
+            admin.groups.offsets_of([row.group_id for row in listings if row.type != SHARE]),
+            admin.share_groups.offsets_of(shared),
+        )
+        refused = {name: str(error) for name, error in (failures | others).items()}
+        ends, endless = await self._ends(list({partition: None for rows in positions.values() for partition in rows}))
+        lags: dict[str, Lags] = {
+            name: {place: one.lag for place, one in rows.items() if one.lag is not None} for name, rows in begun.items()
+        }
+        for name, rows in positions.items():
+            known = {one: max(ends[one] - row.offset, 0) for one, row in rows.items() if one in ends}
+            missing = [one for one in rows if one in endless]
+            if missing:
+                refused[name] = f"{len(missing)} of {len(rows)} partitions do not count: {endless[missing[0]]}"
+            if known or not rows:
+                lags[name] = known
+        return GroupLags(lags, refused)
+
+    async def _ends(self, partitions: Sequence[TopicPartition]) -> tuple[dict[TopicPartition, int], Failures]:
+        """And why others cannot be had."""
+        ends: dict[TopicPartition, int] = {}
+        failures: Failures = {}
+        for first in range(0, len(partitions), PARTITIONS_AT_ONCE):
+            asked = dict.fromkeys(partitions[first : first + PARTITIONS_AT_ONCE], LATEST)
+            found, others = await self.admin.offsets_that_can_be_had(asked)
+            ends |= {one: end.offset for one, end in found.items()}
+            failures |= others
+        return ends, failures
 
     async def moves(self) -> Mapping[TopicPartition, Reassignment]:
         return await self.looks.at("moves", self.admin.partitions.reassignments)
@@ -318,5 +370,5 @@ class WatchedCluster:
         return await self.looks.at("storage groups", self.admin.storage_groups.describe)
 
 
-def _dirs_key(topics: Sequence[TopicMetadata] | None) -> tuple[str, tuple[str, ...] | None]:
+def dirs_key(topics: Sequence[TopicMetadata] | None) -> tuple[str, tuple[str, ...] | None]:
     return "log dirs", None if topics is None else tuple(topic.name for topic in topics)

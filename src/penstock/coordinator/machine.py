@@ -267,6 +267,10 @@ class Agenda(Generic[RecordT]):
         for errand_id in list(self._errands):
             self.came_back(errand_id, None, error, now_ms)
 
+    def let_go(self) -> None:
+        """The machine has ended, and is to be kept by nothing of its own."""
+        self.timers.end()
+
     # -- errands ------------------------------------------------------------------------------------------------------
 
     def send(self, job: Job, then: Return) -> None:

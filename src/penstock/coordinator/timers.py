@@ -36,6 +36,9 @@ class Timer:
         self.queued_ms: int | None = None
 
 
+def _is_over(_: int) -> None: ...
+
+
 class Timers:
     def __init__(self) -> None:
         self._heap: list[Entry] = []
@@ -75,6 +78,12 @@ class Timers:
                 timer.fire(*timer.of, now_ms)
             else:
                 self._settle_top(heap)
+
+    def end(self) -> None:
+        """None fires any more, nor leads to what it is about, which would keep both."""
+        for _, _, timer in (*self._heap, *self._old):
+            timer.fire, timer.of, timer.deadline_ms, timer.queued_ms = _is_over, (), None, None
+        self._heap, self._old = [], []
 
     def _earlier(self) -> list[Entry]:
         """The heap with the earliest entry."""

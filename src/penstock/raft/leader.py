@@ -92,7 +92,7 @@ class Leader(Role):
         for waiting in self._waiting.values():
             self.reply(waiting.token, answer)
         self._waiting = {}
-        self.changes.leave(self.roles.leader_id)
+        self.changes.end(self.roles.leader_id)
 
     # Time.
 

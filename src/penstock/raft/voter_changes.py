@@ -46,6 +46,10 @@ class PendingChange:
     offset: int | None = None
 
 
+def _is_led_no_longer(_: bytearray, __: int) -> None:
+    raise AssertionError("who leads no longer appends nothing")
+
+
 class VoterChanges:
     """`append` appends a batch to the leader's log and answers fetches that wait for it; `replicas` send these."""
 
@@ -185,6 +189,11 @@ class VoterChanges:
         if self._pending is not None:
             text = "the leader went before the change was known to be committed"
             self._finish(VoterChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, text), leader_id)
+
+    def end(self, leader_id: int | None) -> None:
+        """It leads no longer, and is not kept by what it has made."""
+        self.leave(leader_id)
+        self._append_batch = _is_led_no_longer
 
     def _obstacle(self) -> VoterChangeAnswer | None:
         replica = self._replica

@@ -42,16 +42,16 @@ async def nodes(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[RunningNode]"
     return started
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def interpreter() -> Iterator[None]:
     """What a node sets for its whole process is put back."""
-    threshold, switch_s = gc.get_threshold(), sys.getswitchinterval()
+    threshold, switch_s, callbacks = gc.get_threshold(), sys.getswitchinterval(), list(gc.callbacks)
     yield
     gc.set_threshold(*threshold)
+    gc.callbacks[:] = callbacks
     sys.setswitchinterval(switch_s)
 
 
-@pytest.mark.usefixtures("interpreter")
 def test_neither_threads_nor_the_collector_hold_a_node_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import shutil
+import sys
 import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -231,6 +233,20 @@ async def test_a_line_that_is_no_value_of_the_schema_is_named(
     with pytest.raises(ConsoleError, match=why) as caught:
         await sent_by_schema(text, monkeypatch, dry=dry, value_schema="v")
     assert caught.value.status == 400
+
+
+async def test_what_is_no_fault_of_the_text_is_told_as_one_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is named all the same: what came before it was made."""
+    async with ApartReader() as reader:
+        await reader._running()
+        monkeypatch.setattr("penstock.console.reader.ANSWER_S", 0.0)
+        with pytest.raises(ConsoleError, match="other things to do") as silent:
+            await anext(reader.make(SCHEMA, ['{"n": 1}']))
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(ConsoleError, match=r"line 2: the process .* does not begin") as not_begun:
+        await sent_by_schema('\n{"value": {"n": 1}}', monkeypatch, value_schema="v")
+    assert {silent.value.status, not_begun.value.status} == {503}
 
 
 async def test_behind_a_record_that_the_client_refuses_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

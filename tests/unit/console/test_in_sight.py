@@ -19,10 +19,11 @@ from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.console.looks import A_WHILE_S, FRESH_S, Looks
 from penstock.console.views.groups import groups
 from penstock.console.views.topics import consumers, topics
-from penstock.console.watched import LARGE_S, WatchedCluster
-from penstock.protocol.errors import ErrorCode
+from penstock.console.watched import LARGE_S, OLD_S, WatchedCluster
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 GROUPS = [f"g{number}" for number in range(6)]
+SHARED = ["shared", "shared-too"]
 
 
 def named(name: str, isr: list[int], epoch: int = 5) -> TopicMetadata:
@@ -37,12 +38,15 @@ class Brokers:
         self.now_s, self.takes_s, self.end, self.isr = 0.0, takes_s, 10, [1, 2]
         self.asked: list[tuple[str, int]] = []
         self.sized: list[list[str] | None] = []
+        self.shared: list[list[str]] = []
         self.without_pages = False
+        self.refused: dict[str, KafkaError] = {}
+        self.endless: dict[TopicPartition, KafkaError] = {}
         self.watched = WatchedCluster("127.0.0.1:1", ClientSettings())
         self.watched.looks = Looks(lambda: self.now_s)
         parts = {
             "groups": SimpleNamespace(listings=self.listings, offsets_of=self.offsets_of),
-            "share_groups": SimpleNamespace(offsets=self.share_offsets),
+            "share_groups": SimpleNamespace(offsets_of=self.share_offsets_of),
             "topics": SimpleNamespace(pages=self.pages, first=self.first),
             "cluster": SimpleNamespace(retrying=self.retrying, refresh=self.refresh),
             "offsets_that_can_be_had": self.ends,
@@ -59,22 +63,26 @@ class Brokers:
     async def listings(self) -> list[GroupListing]:
         self.asked.append(("groups", len(GROUPS)))
         return [GroupListing(name, "consumer", "Empty", "classic") for name in GROUPS] + [
-            GroupListing("shared", SHARE, "Empty", SHARE)
+            GroupListing(name, SHARE, "Empty", SHARE) for name in SHARED
         ]
 
-    async def offsets_of(self, names: Sequence[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+    async def offsets_of(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         self._take("offsets", len(names))
-        return {
+        found = {
             name: {TopicPartition(f"t{name[1:]}", n): OffsetAndMetadata(3 - int(name[1:]) % 2) for n in (0, 1)}
             for name in names
+            if name not in self.refused
         }
+        return found, {name: error for name, error in self.refused.items() if name in names}
 
-    async def share_offsets(self, _: str) -> dict[TopicPartition, SharePosition]:
-        return {TopicPartition("t0", 0): SharePosition(1, 0, 2)}
+    async def share_offsets_of(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.shared += [list(names)] if names else []
+        return {name: {TopicPartition("t0", 0): SharePosition(1, 0, 2)} for name in names}, {}
 
     async def ends(self, asked: Mapping[TopicPartition, int]) -> tuple[dict[TopicPartition, Any], dict[Any, Any]]:
         self.asked.append(("ends", len(asked)))
-        return {one: SimpleNamespace(offset=self.end) for one in asked}, {}
+        failures = {one: error for one, error in self.endless.items() if one in asked}
+        return {one: SimpleNamespace(offset=self.end) for one in asked if one not in failures}, failures
 
     async def pages(self, _: int) -> Any:
         if self.without_pages:
@@ -108,6 +116,11 @@ class Brokers:
     async def lags(self, **query: str) -> dict[str, str | None]:
         return {row["name"]: row["lag"] for row in (await groups(self.watched, query))["groups"]}
 
+    async def told(self, **query: str) -> dict[str, tuple[str | None, int | None, str | None]]:
+        """Lag, since when where that is long ago, and why."""
+        rows = (await groups(self.watched, query))["groups"]
+        return {row["name"]: (row["lag"], row["lag_was_so"], row["lag_why"]) for row in rows}
+
 
 async def test_lag_in_sight_is_that_of_now_where_it_takes_a_while_to_look_at_all() -> None:
     brokers = Brokers(A_WHILE_S)
@@ -118,7 +131,9 @@ async def test_lag_in_sight_is_that_of_now_where_it_takes_a_while_to_look_at_all
     assert await brokers.lags(limit="2", **{"from": "1"}) == {"g1": "18", "g2": "16"}
     assert brokers.asked == [("offsets", 2), ("ends", 4)]
     assert await brokers.lags(sort="lag", desc="1", limit="2") == {"g5": "18", "g3": "18"}
-    assert await brokers.lags(limit="9") | {"shared": "2"} == await brokers.lags(sort="lag")
+    shared = dict.fromkeys(SHARED, "2")
+    assert await brokers.lags(limit="9") | shared == await brokers.lags(sort="lag")
+    assert brokers.shared == [SHARED] * 3, "all of them are asked for in one round"
 
 
 async def test_where_all_is_looked_at_quickly_nothing_is_asked_twice() -> None:
@@ -136,7 +151,53 @@ async def test_ends_of_very_many_partitions_are_asked_a_part_after_the_other(mon
     brokers = Brokers(0.0)
     lags = await brokers.watched.lags()
     assert [count for what, count in brokers.asked if what == "ends"] == [5, 5, 2]
-    assert sum(map(len, lags.values())) == 13
+    assert sum(map(len, lags.lags.values())) == 14
+
+
+async def test_a_lag_that_is_not_told_now_says_since_when_it_is_known_and_why() -> None:
+    brokers = Brokers(2 * A_WHILE_S)
+    brokers.watched.epoch_s = 1000.0
+    brokers.now_s = 7.0
+    await brokers.watched.lags()
+    brokers.refused = {"g1": KafkaError(ErrorCode.NOT_COORDINATOR, "moved")}
+    brokers.now_s += 1
+    assert await brokers.told(limit="2") == {"g0": ("14", None, None), "g1": ("16", None, "NOT_COORDINATOR: moved")}
+    brokers.now_s += OLD_S
+    brokers.end = 11
+    found = await brokers.told(limit="2")
+    assert found == {"g0": ("16", None, None), "g1": ("16", 1007_000, "NOT_COORDINATOR: moved")}
+
+
+async def test_where_nothing_is_known_of_a_lag_it_says_why() -> None:
+    brokers = Brokers(0.0)
+    brokers.refused = {"g1": KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)}
+    assert (await brokers.told(limit="2"))["g1"] == (None, None, "GROUP_AUTHORIZATION_FAILED")
+
+
+async def test_a_lag_without_some_of_its_partitions_says_so() -> None:
+    brokers = Brokers(0.0)
+    brokers.endless = {TopicPartition("t1", n): KafkaError(ErrorCode.LEADER_NOT_AVAILABLE) for n in (0, 1)}
+    del brokers.endless[TopicPartition("t1", 1)]
+    brokers.endless |= {TopicPartition("t2", n): KafkaError(ErrorCode.LEADER_NOT_AVAILABLE) for n in (0, 1)}
+    found = await brokers.told(limit="3")
+    assert found["g1"] == ("8", None, "1 of 2 partitions do not count: LEADER_NOT_AVAILABLE")
+    assert found["g2"] == (None, None, "2 of 2 partitions do not count: LEADER_NOT_AVAILABLE")
+
+
+async def test_an_order_that_was_so_long_ago_says_when() -> None:
+    brokers = Brokers(1.0)
+    brokers.watched.epoch_s = 1000.0
+    views = {
+        (groups, "name"): None,
+        (groups, "lag"): 1000_000,
+        (topics, "name"): None,
+        (topics, "partitions"): 1000_000,
+    }
+    for (view, sort), was_so in views.items():
+        brokers.watched.looks, brokers.now_s = Looks(lambda: brokers.now_s), 0.0
+        assert (await view(brokers.watched, {"sort": sort}))["order_was_so"] is None
+        brokers.now_s += OLD_S
+        assert (await view(brokers.watched, {"sort": sort}))["order_was_so"] == was_so, sort
 
 
 async def test_readers_of_a_topic_have_the_lag_of_now() -> None:

@@ -58,8 +58,10 @@ class World:
         await asyncio.sleep(ANSWERS_S)
         return {WHERE: OffsetAndMetadata(3)}
 
-    async def offsets_of(self, names: list[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        return {name: await self.offsets(name) for name in names}
+    async def offsets_of(
+        self, names: list[str]
+    ) -> tuple[dict[str, dict[TopicPartition, OffsetAndMetadata]], dict[str, Any]]:
+        return {name: await self.offsets(name) for name in names}, {}
 
     async def nothing(self, *_: Any, **__: Any) -> Any:
         await asyncio.sleep(ANSWERS_S)
@@ -82,6 +84,7 @@ class World:
                     offsets_of=self.offsets_of,
                     history=self.nothing,
                 ),
+                share_groups=SimpleNamespace(offsets_of=self.offsets_of),
                 cluster=SimpleNamespace(refresh=self.nothing),
                 describe_cluster=self.no_brokers,
                 offsets_that_can_be_had=self.ends,

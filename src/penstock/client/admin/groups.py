@@ -10,6 +10,7 @@ from penstock.client.admin.share_groups import ShareGroupAdmin
 from penstock.client.admin.streams_groups import StreamsGroupAdmin, partitions_of
 from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import (
+    GroupFailures,
     check_group,
     commit,
     delete_committed,
@@ -215,8 +216,10 @@ class GroupAdmin:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         return await fetch_committed(self._cluster, group_id, partitions)
 
-    async def offsets_of(self, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Of many groups in few requests; one of which nothing is told now is left out."""
+    async def offsets_of(
+        self, group_ids: Sequence[str]
+    ) -> tuple[dict[str, dict[TopicPartition, OffsetAndMetadata]], GroupFailures]:
+        """Of many groups in few requests; and why nothing is told now of the others."""
         return await fetch_committed_of(self._cluster, group_ids)
 
     async def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

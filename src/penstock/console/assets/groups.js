@@ -1,7 +1,7 @@
 // Groups, and one group: who reads what, and how far behind.
 
 import { count, html, pathOf, replace, time, to, useView } from "./core.js";
-import { LIMIT, Card, Change, Chart, Fault, Page, Pager, Search, State, Table } from "./parts.js";
+import { LIMIT, Card, Change, Chart, Fault, Lag, Order, Page, Pager, Search, State, Table } from "./parts.js";
 
 export const Groups = ({ query }) => {
   const sort = query.sort || "name";
@@ -12,12 +12,12 @@ export const Groups = ({ query }) => {
     { id: "state", label: "State", sorts: true, state: true },
     { id: "type", label: "Kind", tight: true, cell: (row) => [row.type, row.protocol !== "consumer" && row.protocol].filter(Boolean).join(", ") || "–" },
     { id: "topics", label: "Topics" },
-    { id: "lag", label: "Lag", number: true, sorts: true },
+    { id: "lag", label: "Lag", number: true, sorts: true, cell: (row) => html`<${Lag} ...${{ row }} />` },
   ];
   return html`<${Page} title="Groups">
     <div class="filters">
       <${Search} label="Search groups" ...${{ value: query.q }} onSearch=${(q) => go({ q })} />
-      ${view.data && html`<span class="quiet-text">${count(view.data.total)} groups</span>`}
+      ${view.data && html`<span class="quiet-text">${count(view.data.total)} groups</span><${Order} ...${{ data: view.data }} />`}
     </div>
     <${Fault} view=${view} />
     ${view.data &&

@@ -1,6 +1,6 @@
 // Parts of pages: tables, charts, forms for changes.
 
-import { count, html, post, session, show, to, useEffect, useRef, useState } from "./core.js";
+import { count, html, post, session, show, time, to, useEffect, useRef, useState } from "./core.js";
 
 export const Page = ({ title, about, actions, children }) => {
   const head = useRef();
@@ -94,6 +94,15 @@ export const Pager = ({ from, limit, total, onMove }) =>
     <span>${(from + 1).toLocaleString("en")}–${Math.min(from + limit, total).toLocaleString("en")} of ${total.toLocaleString("en")}</span>
     <button disabled=${from + limit >= total} onClick=${() => onMove(from + limit)}>After →</button>
   </nav>`;
+
+// A lag that was so long ago says when; why it is old, or what is missing of it, is its title.
+export const Lag = ({ row }) => {
+  const note = [row.lag_was_so && `at ${time(row.lag_was_so)}`, row.lag_why && "not all is told"].filter(Boolean).join(", ");
+  return html`${count(row.lag)}${note && html` <small class="quiet-text" title=${row.lag_why || "it is being asked for anew"}>${note}</small>`}`;
+};
+
+// The order over all pages of a list comes from a look at all of it, which is rare where that takes long.
+export const Order = ({ data }) => data.order_was_so && html` <span class="quiet-text">in the order of ${time(data.order_was_so)}</span>`;
 
 // Search that waits until the typing rests.
 export const Search = ({ label, value, onSearch }) => {

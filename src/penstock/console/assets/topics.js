@@ -1,7 +1,7 @@
 // Topics, and one topic: partitions, records, readers, settings.
 
 import { bytes, count, html, pathOf, replace, session, to, useView } from "./core.js";
-import { LIMIT, Card, Change, Fault, Page, Pager, Search, State, Table } from "./parts.js";
+import { LIMIT, Card, Change, Fault, Lag, Order, Page, Pager, Search, State, Table } from "./parts.js";
 import { Configs } from "./cluster.js";
 import { Import } from "./imports.js";
 import { Queries } from "./others.js";
@@ -37,7 +37,7 @@ export const Topics = ({ query }) => {
     <div class="filters">
       <${Search} label="Search topics" ...${{ value: query.q }} onSearch=${(q) => go({ q })} />
       <label class="check"><input type="checkbox" checked=${!!query.internal} onChange=${(event) => go({ internal: event.target.checked ? 1 : undefined })} /> internal ones, too</label>
-      ${view.data && html`<span class="quiet-text" role="status">${view.data.total === null ? "the first topics; all of them come in a moment, unless they are too many" : `${count(view.data.total)} topics`}</span>`}
+      ${view.data && html`<span class="quiet-text" role="status">${view.data.total === null ? "the first topics; all of them come in a moment, unless they are too many" : `${count(view.data.total)} topics`}</span><${Order} ...${{ data: view.data }} />`}
     </div>
     <${Fault} view=${view} />
     ${view.data &&
@@ -118,7 +118,7 @@ const Consumers = ({ name }) => {
         { id: "group", label: "Group", link: "group" },
         { id: "state", label: "State", state: true },
         { id: "partitions", label: "Partitions", number: true, cell: (row) => row.partitions },
-        { id: "lag", label: "Lag", number: true },
+        { id: "lag", label: "Lag", number: true, cell: (row) => html`<${Lag} ...${{ row }} />` },
       ]}
       ...${{ rows: view.data.groups }}
     />`}

@@ -1,48 +1,62 @@
 """Groups: the list with lag, and one group with its members, its offsets and its lag over time."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.client.admin.group_history import GroupHistory, why
 from penstock.client.admin.groups import SHARE, GroupDescription, GroupListing
-from penstock.client.values import LATEST, TopicPartition
+from penstock.client.values import LATEST
 from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
-from penstock.console.watched import Lag, WatchedCluster
+from penstock.console.watched import LAGS, GroupLag, WatchedCluster
 from penstock.protocol.errors import KafkaError
 
 MAX_EPOCHS: Final = 50
 """Of a history, the newest."""
+ORDERS: Final = {"lag": LAGS, "state": "groups"}
+"""Beside that of names, and the look that each comes from."""
 
 
 async def groups(watched: WatchedCluster, query: Query) -> dict[str, Any]:
-    """`q` is a part of the name, `sort` is name, state or lag, `desc` its order, `from` and `limit` a window."""
-    words, sort = text(query, "q").lower(), one_of(query, "sort", "name", "lag", "state")
+    """`q` is a part of the name, `sort` is name, state or lag, `desc` its order, `from` and `limit` a window.
+
+    `order_was_so` is when the order was so, if that is long ago.
+    """
+    words, sort = text(query, "q").lower(), one_of(query, "sort", "name", *ORDERS)
     lags = await (watched.lags() if sort == "lag" else watched.lags_soon())
-    totals = {name: sum(rows.values()) for name, rows in lags.items()}
     found = [row for row in await watched.groups() if words in row.group_id.lower()]
     if sort == "lag":
-        found.sort(key=lambda row: totals.get(row.group_id, -1))
+        found.sort(key=lambda row: sum(lags.lags[row.group_id].values()) if row.group_id in lags.lags else -1)
     elif sort == "state":
         found.sort(key=lambda row: row.state)
     if number(query, "desc", 0):
         found.reverse()
     first = number(query, "from", 0)
     shown = found[first : first + number(query, "limit", 100, MAX_ROWS)]
-    now = {**lags, **await watched.lags_now(shown)}
-    rows = [_listing(row, now.get(row.group_id)) for row in shown]
+    in_sight = await watched.lags_in_sight(shown, lags)
+    rows = [_listing(row, in_sight[row.group_id]) for row in shown]
     if sort == "lag":
         rows.sort(key=lambda row: int(row["lag"] or -1), reverse=bool(number(query, "desc", 0)))
-    return {"total": len(found), "from": first, "groups": rows}
+    order_was_so = watched.was_so_ms(ORDERS[sort]) if sort in ORDERS else None
+    return {"total": len(found), "from": first, "order_was_so": order_was_so, "groups": rows}
 
 
-def _listing(row: GroupListing, lags: Mapping[TopicPartition, Lag] | None) -> dict[str, Any]:
+def _listing(row: GroupListing, lag: GroupLag) -> dict[str, Any]:
     return {
         "name": row.group_id,
         "state": row.state,
         "type": row.type,
         "protocol": row.protocol_type,
-        "lag": None if lags is None else str(sum(lags.values())),
-        "topics": sorted({one.topic for one in lags or ()})[:5],
+        "topics": sorted({one.topic for one in lag.lags or ()})[:5],
+        **lag_of(lag),
+    }
+
+
+def lag_of(lag: GroupLag, topic: str | None = None) -> dict[str, Any]:
+    """As pages show it: of all partitions, or of those of a topic."""
+    rows = None if lag.lags is None else [row for one, row in lag.lags.items() if topic in (None, one.topic)]
+    return {
+        "lag": None if rows is None else str(sum(rows)),
+        "lag_was_so": lag.was_so_ms,
+        "lag_why": lag.why,
     }
 
 

@@ -9,7 +9,8 @@ from penstock.client.metadata import TopicMetadata
 from penstock.client.values import EARLIEST, LATEST, TopicPartition
 from penstock.console.query import MAX_ROWS, Query, needed, number, one_of, text
 from penstock.console.views.configs import config_rows
-from penstock.console.watched import WatchedCluster
+from penstock.console.views.groups import lag_of
+from penstock.console.watched import WatchedCluster, dirs_key
 
 Sizes = Mapping[TopicPartition, int]
 
@@ -37,7 +38,7 @@ ORDERS: Final[dict[str, Callable[[TopicMetadata], int]]] = {
 async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     """`q`: a part of the name, `sort` a column, `desc` the order, `internal` adds those; `from`, `limit`: a window.
 
-    `total` is None while only the first ones are known.
+    `total` is None while only the first ones are known; `order_was_so` is when the order was so, if that is long ago.
     """
     words, sort = text(query, "q").lower(), one_of(query, "sort", "name", "bytes", *ORDERS)
     with_internal = bool(number(query, "internal", 0))
@@ -55,11 +56,13 @@ async def topics(watched: WatchedCluster, query: Query) -> dict[str, Any]:
         found.sort(key=ORDERS[sort])
     if number(query, "desc", 0):
         found.reverse()
+    order_was_so = None if sort == "name" else watched.was_so_ms(dirs_key(None) if sort == "bytes" else "topics")
     rows = await watched.topics_now(found[first : first + number(query, "limit", 100, MAX_ROWS)])
     sizes = all_sizes if sort == "bytes" else _by_topic(await watched.log_dirs_soon(rows))
     return {
         "total": len(found) if is_all else None,
         "from": first,
+        "order_was_so": order_was_so,
         "topics": [
             {
                 "name": topic.name,
@@ -143,16 +146,17 @@ async def consumers(watched: WatchedCluster, query: Query) -> dict[str, Any]:
     """Groups that have offsets of a topic, with the lag there."""
     name = needed(query, "name")
     listed = {row.group_id: row for row in await watched.groups()}
-    lags = {group: rows for group, rows in (await watched.lags()).items() if any(one.topic == name for one in rows)}
-    shown = [listed[group] for group in list(lags)[:MAX_ROWS] if group in listed]
+    lags = await watched.lags()
+    readers = [group for group, rows in lags.lags.items() if any(one.topic == name for one in rows) and group in listed]
+    in_sight = await watched.lags_in_sight([listed[group] for group in readers[:MAX_ROWS]], lags)
     found = [
         {
             "group": group,
-            "state": listed[group].state if group in listed else "",
-            "partitions": sum(one.topic == name for one in rows),
-            "lag": str(sum(lag for one, lag in rows.items() if one.topic == name)),
+            "state": listed[group].state,
+            "partitions": sum(one.topic == name for one in lag.lags or ()),
+            **lag_of(lag, name),
         }
-        for group, rows in {**lags, **await watched.lags_now(shown)}.items()
-        if any(one.topic == name for one in rows)
+        for group, lag in in_sight.items()
+        if any(one.topic == name for one in lag.lags or ())
     ]
-    return {"groups": sorted(found, key=lambda row: -int(str(row["lag"])))[:MAX_ROWS]}
+    return {"groups": sorted(found, key=lambda row: -int(row["lag"] or 0))}

@@ -30,13 +30,14 @@ class CommitsFirst:
         self._missing: dict[Key, bool] = {}
         """Members that are not done, and whether they were asked."""
         self._token: Token | None = None
-        self._timer = Timer(self._time_is_up)
+        self._timer: Timer | None = None
 
     def begin(self, token: Token, members: Iterable[Key], deadline_ms: int) -> None:
         """`token` is answered with how many members have not committed by then."""
         self.end()
         self._token, self._missing = token, dict.fromkeys(members, False)
         if self._missing:
+            self._timer = Timer(self._time_is_up)
             self._agenda.timers.set(self._timer, deadline_ms)
         else:
             self.end()
@@ -60,7 +61,9 @@ class CommitsFirst:
     def end(self) -> None:
         token, self._token = self._token, None
         missing, self._missing = len(self._missing), {}
-        self._timer.deadline_ms = None
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.deadline_ms = None
         self._agenda.reply(token, missing)
 
     def _time_is_up(self, now_ms: int) -> None:

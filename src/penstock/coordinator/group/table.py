@@ -72,6 +72,10 @@ class GroupTable(Agenda[AnyRecord]):
         self._historian: Historian | None = None
         self._named = (0, 0)
 
+    def let_go(self) -> None:
+        super().let_go()
+        del self.commits_first, self._kinds
+
     def add_kind(self, kind: GroupKind) -> None:
         """One that few tables need."""
         self._kinds.append(kind)

@@ -242,6 +242,10 @@ class TransactionTable(Agenda[TransactionRecord]):
         self._waiting.clear()
         self.fail_all(error, now_ms)
 
+    def let_go(self) -> None:
+        super().let_go()
+        self._timeouts.clear()
+
 
 def _unless_lost(told: Callable[[], Outcome], error: ErrorCode) -> Outcome:
     return told() if error is ErrorCode.NONE else Outcome(group_write_error(error))

@@ -8,6 +8,7 @@ given up as soon as that is known, for the node may hang.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from penstock.node.controlling.commands import SIGNS_OF_LIFE, ReplyT
@@ -109,7 +110,7 @@ class ControllerChannel:
 
     async def _ask_until(self, request: Message, deadline_s: float, context: RequestContext | None) -> Message:
         attempt = 0
-        try:
+        with suppress(TimeoutError):  # which has this task, and is not to be part of its error
             async with asyncio.timeout_at(deadline_s):
                 while True:
                     changed = self._changed
@@ -125,11 +126,9 @@ class ControllerChannel:
                     pause_s = min(FIRST_PAUSE_S * (1 << min(attempt, 10)), LONGEST_PAUSE_S)
                     await _wait(changed, pause_s * self._random.uniform(0.8, 1.2))
                     attempt = 0 if changed.is_set() else attempt + 1
-        except TimeoutError:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                "no active controller has answered in time: does a majority of them run?",
-            ) from None
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, "no active controller has answered in time: does a majority of them run?"
+        )
 
     async def _ask(self, request: Message, deadline_s: float, context: RequestContext | None) -> Message:
         """The answer of the present leader. Raises KafkaError."""

@@ -314,7 +314,7 @@ class ControllerDriver:
             logger.error("the controller could not decide on %s", type(queued.command).__name__, exc_info=error)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if not queued.reply.done():
-            queued.reply.set_exception(error)
+            queued.reply.set_exception(error.with_traceback(None))  # with frames that have the reply
 
     def _proved(self, command: Message, decision: Decision[Any]) -> Decision[Any]:
         """With a record if its answer renews a lease: a controller that leads no longer cannot commit it."""

@@ -197,7 +197,8 @@ class Hosted(Generic[MachineT]):
             self.is_serving = False
             self.run(self.machine.unload(self._now_ms()))
         self._tasks.cancel()
-        self._alarm.cancel()
+        self._alarm.end()
+        self.machine.agenda.let_go()
 
     # -- handing over -------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 
+def nobody() -> None: ...
+
+
 class Alarm:
     """Calls `ring` when the earliest time is there to which it was set.
 
@@ -39,6 +42,11 @@ class Alarm:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def end(self) -> None:
+        """It rings no more, and does not lead to who has it."""
+        self.cancel()
+        self._ring = nobody
 
     def _rings(self) -> None:
         self._timer = None

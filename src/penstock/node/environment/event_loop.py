@@ -13,6 +13,8 @@ else:
     _make = uvloop.new_event_loop
 
 new_event_loop: Final = _make
+LEAVES_NO_CIRCLES: Final = _make is not asyncio.new_event_loop
+"""asyncio's own connections keep themselves when they have ended, until the collector finds them."""
 
 
 def loop_ms(loop: asyncio.AbstractEventLoop) -> int:

@@ -18,6 +18,9 @@ from penstock.replication.truncation import truncation_offset
 logger = logging.getLogger(__name__)
 
 
+def nobody_hears(_: IsrPartition) -> None: ...
+
+
 class Cuts:
     """`failed` is called with a partition that could not be cut."""
 
@@ -71,3 +74,4 @@ class Cuts:
     async def settle(self) -> None:
         """Wait until all have ended: the files must not be closed under them. Raises KafkaError."""
         await all_ended(self._under_way)
+        self._failed = nobody_hears  # who heard has this

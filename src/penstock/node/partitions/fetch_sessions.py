@@ -24,7 +24,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchFrame, FetchPartition
 from penstock.replication.partition_follower import PartitionFollower
 from penstock.replication.partition_leader import PartitionLeader
-from penstock.replication.waits import Waits
+from penstock.replication.waits import Wait, Waits
 
 EVICTION_MS = 120_000
 """A session unused for this long makes room for any new one; one that is older than this, for a larger one."""
@@ -91,16 +91,19 @@ class StandingWait:
         self._session = session
         self._wanted = wanted
         self._waits = waits
-        self._wait = waits.add(offset, self)
+        self._wait: Wait | None = waits.add(offset, self)
 
     def __call__(self) -> None:
+        self._wait = None  # it leads here
         self._wanted.standing = None
         self._session.marked[self._wanted] = None
         self._session.woken()
 
     def cancel(self) -> None:
         self._wanted.standing = None
-        self._waits.cancel(self._wait)
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            self._waits.cancel(wait)
 
 
 def nobody_waits() -> None: ...

@@ -390,9 +390,10 @@ class Connection(asyncio.BufferedProtocol):
                 return
             parts = dispatcher.encode(handler, context, reply)
         except Exception as error:
+            del future  # the error has this frame
             self._fail(error)
-            return
-        self._told(slot, parts)
+        else:
+            self._told(slot, parts)
 
     def _told(self, slot: Slot, parts: list[ResponsePart]) -> None:
         """A request that waited has its answer: send it, with those behind it that are ready.
@@ -405,8 +406,7 @@ class Connection(asyncio.BufferedProtocol):
         waiting = self._waiting
         while waiting and waiting[0].parts is not None:
             self._out.add(waiting.pop(0).parts or [])
-        if not waiting:
-            self._held_by_request = False
+        self._held_by_request = self._held_by_request and bool(waiting)
         has_more = waiting or self._backlog or self._frame is not None
         if not (has_more or self._ending or self._reading_paused):
             self._write()

@@ -103,8 +103,9 @@ class Slot:
 
     def client_has_gone(self) -> None:
         self._waits_no_longer()
-        if self.call_off is not None:
-            self.call_off()
+        call_off, self.call_off, self.cut_short = self.call_off, None, None  # the answer leads here
+        if call_off is not None:
+            call_off()
 
     def _waits_no_longer(self) -> None:
         if self.waits_with is not None:

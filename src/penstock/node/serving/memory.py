@@ -5,8 +5,8 @@ it gives threads arenas of their own, up to eight for each processor, of which e
 all behind hostile requests, which threads take apart. A node's threads share one: they hold the interpreter's lock
 while they allocate, but for a few that unpack.
 
-The collector has nothing to do there: a connection that has ended is freed at once (`tests/unit/node/serving`), and a
-look at all that a large node has would hold the event loop for a tenth of a second.
+The collector has little to do there: what a node lets go of, as a connection or a topic, is freed at once. A look at
+all that a large node has would hold the event loop for a second, so it looks at what is new, and that is frozen then.
 """
 
 import ctypes
@@ -19,9 +19,15 @@ SWITCH_S = 0.0005
 
 Python's own 5 ms are 20 in a round trip: select, recv, write and send each let the thread in.
 """
-COLLECTIONS = (700, 10, 1000)
-"""The collector looks at all objects a hundred times more seldom than Python's own 10: hundreds of thousands of them,
-which one large request is, are 50 ms."""
+COLLECTIONS = (700, 5, 2)
+"""Python's own numbers, but that it looks at everything each time that some ten thousand objects more stay. That is
+no more than these, and a few milliseconds, however large the node is, as what has stayed is frozen then.
+"""
+BESIDE_OTHERS = (700, 10, 1000)
+"""Nothing is frozen later where another's code is in the process, which may leave circles: the collector looks at all
+objects a hundred times more seldom than Python's own 10, as hundreds of thousands of them are 50 ms."""
+EVERYTHING = 2
+"""The generation of what is not frozen and has stayed."""
 
 AT_START = (100_000, 10, 1000)
 """A start makes very many objects that stay: the collector would look at each of them, and find nothing."""
@@ -56,15 +62,24 @@ def hold_briefly() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
-def keep_for_good() -> None:
+def keep_for_good(*, as_it_grows: bool) -> None:
     """The node has started. What is there now (modules, declarations, metadata) stays: the collector need not look at
-    it again.
+    it again. `as_it_grows`: nor at what stays later. What a node lets go of leaves no circle, so that it is freed by
+    itself (`tests/wire/test_no_circles.py`); the code of others, as a worker beside the node has it, may leave some.
 
-    For a process that is a node and nothing else: in another's process it would keep what is not ours.
+    For a process that is a node: in another's process it would keep what is not ours.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTIONS)
+    if as_it_grows:
+        gc.collect()  # Python waits until what is new is a quarter of what such a look has left: of nothing now
+        gc.callbacks.append(_keep_what_is_left)
+    gc.set_threshold(*(COLLECTIONS if as_it_grows else BESIDE_OTHERS))
+
+
+def _keep_what_is_left(phase: str, info: dict[str, int]) -> None:
+    if phase == "stop" and info["generation"] == EVERYTHING:
+        gc.freeze()
 
 
 def give_back_memory() -> None:

@@ -121,6 +121,7 @@ class Shared:
             self._timer = None
         if self._end_of_epoch is not None:
             self.partition.committed.waits.cancel(self._end_of_epoch)
+            self._end_of_epoch = None  # it leads here
         self.has_news()
 
     # who waits for it

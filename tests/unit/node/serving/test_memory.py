@@ -6,6 +6,9 @@ import asyncio
 import ctypes
 import gc
 import struct
+import weakref
+from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +17,14 @@ from tests.unit.node.served_node import serving
 from penstock.node.serving.connection import Connection
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler
-from penstock.node.serving.memory import ARENAS, M_ARENA_MAX, give_back_memory, share_memory
+from penstock.node.serving.memory import (
+    ARENAS,
+    EVERYTHING,
+    M_ARENA_MAX,
+    give_back_memory,
+    keep_for_good,
+    share_memory,
+)
 from penstock.node.serving.outgoing import CHUNK_BYTES
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -48,6 +58,55 @@ async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector(ends
         finally:
             gc.enable()
             gc.callbacks.pop()
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    threshold, callbacks = gc.get_threshold(), list(gc.callbacks)
+    yield
+    gc.set_threshold(*threshold)
+    gc.callbacks[:] = callbacks
+    gc.unfreeze()
+
+
+class Thing:
+    """Has itself, if it is told to."""
+
+
+def looked_at(phase: str, info: dict[str, int], found: list[int]) -> None:
+    if phase == "start" and info["generation"] == EVERYTHING:
+        found.append(len(gc.get_objects()))
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_node_that_grows_is_looked_at_part_by_part() -> None:
+    """However much it has: each part once, and a circle that is let go of before that is freed."""
+    found, circles, held = list[int](), list[weakref.ref[Thing]](), list[list[object]]()
+    keep_for_good(as_it_grows=True)
+    frozen = gc.get_freeze_count()
+    gc.callbacks.append(partial(looked_at, found=found))
+    for number in range(300_000):
+        held.append([])
+        if number % 1000 == 0:
+            thing = Thing()
+            thing.__dict__["itself"] = thing
+            circles.append(weakref.ref(thing))
+            del thing
+    gc.callbacks.pop()
+    assert max(found) <= 30_000
+    assert gc.get_freeze_count() - frozen >= 250_000
+    assert sum(one() is not None for one in circles) <= 30
+    del held
+
+
+@pytest.mark.usefixtures("collector")
+def test_beside_code_of_others_nothing_more_is_frozen() -> None:
+    callbacks = list(gc.callbacks)
+    keep_for_good(as_it_grows=False)
+    frozen = gc.get_freeze_count()
+    gc.collect()
+    assert gc.callbacks == callbacks
+    assert abs(gc.get_freeze_count() - frozen) < 100
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def alter(
     try:
         group = _empty_group(house, request.group_id, makes=True)
     except KafkaError as error:
-        refusal = partial(_refused_alteration, error)
+        refusal = partial(_refused_alteration, error.code, error.message)
         house.write(draft, now_ms, token=token, answer=refusal)
         return
     answer = AlterShareGroupOffsetsResponse()
@@ -246,8 +246,8 @@ def _write_begun(
     house.write(draft, now_ms, then=then, token=token, answer=answer)
 
 
-def _refused_alteration(error: KafkaError, lost: ErrorCode) -> AlterShareGroupOffsetsResponse:
-    code, message = (error.code, error.message) if lost is ErrorCode.NONE else (lost, None)
+def _refused_alteration(code: ErrorCode, why: str | None, lost: ErrorCode) -> AlterShareGroupOffsetsResponse:
+    code, message = (code, why) if lost is ErrorCode.NONE else (lost, None)
     return AlterShareGroupOffsetsResponse(error_code=code, error_message=message)
 
 
@@ -269,7 +269,7 @@ def delete(house: ShareGroupTable, token: Token, request: DeleteShareGroupOffset
     try:
         group = _empty_group(house, request.group_id, makes=False)
     except KafkaError as error:
-        refusal = partial(_refused_deletion, error)
+        refusal = partial(_refused_deletion, error.code, error.message)
         house.write(draft, now_ms, token=token, answer=refusal)
         return
     answer = DeleteShareGroupOffsetsResponse()
@@ -300,8 +300,8 @@ def delete(house: ShareGroupTable, token: Token, request: DeleteShareGroupOffset
     _write_deletion(house, draft, group, topics, finish, lost, now_ms)
 
 
-def _refused_deletion(error: KafkaError, lost: ErrorCode) -> DeleteShareGroupOffsetsResponse:
-    code, message = (error.code, error.message) if lost is ErrorCode.NONE else (lost, None)
+def _refused_deletion(code: ErrorCode, why: str | None, lost: ErrorCode) -> DeleteShareGroupOffsetsResponse:
+    code, message = (code, why) if lost is ErrorCode.NONE else (lost, None)
     return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message)
 
 

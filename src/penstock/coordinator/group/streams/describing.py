@@ -25,7 +25,7 @@ Response = StreamsGroupTopologyDescriptionUpdateResponse
 
 def update(house: StreamsTable, token: Token, request: Request, now_ms: int) -> None:
     """Answered with a StreamsGroupTopologyDescriptionUpdateResponse."""
-    error = KafkaError(ErrorCode.NONE)
+    answer = partial(_answer, ErrorCode.NONE, None)
     draft = house.table.draft()
     try:
         group = _checked(house, request)
@@ -35,18 +35,17 @@ def update(house: StreamsTable, token: Token, request: Request, now_ms: int) -> 
         except KafkaError as refusal:
             if refusal.code is not ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED:
                 raise
-            error = refusal
+            answer = partial(_answer, refusal.code, refusal.message)
             put(draft, group.group_id, GROUP, ONE, known.replace(failed_description_epoch=epoch))
         else:
             if known.stored_description_epoch != epoch:
                 put(draft, group.group_id, DESCRIPTION, ONE, value)
                 put(draft, group.group_id, GROUP, ONE, known.replace(stored_description_epoch=epoch))
     except KafkaError as refusal:
-        answer = partial(_answer, refusal)
-        house.write(draft, now_ms, token=token, answer=answer)
+        house.write(draft, now_ms, token=token, answer=partial(_answer, refusal.code, refusal.message))
         return
     then = partial(timing.wrote, house, group)
-    house.write(draft, now_ms, then=then, token=token, answer=partial(_answer, error))
+    house.write(draft, now_ms, then=then, token=token, answer=answer)
 
 
 def _checked(house: StreamsTable, request: Request) -> StreamsGroup:
@@ -64,7 +63,7 @@ def _checked(house: StreamsTable, request: Request) -> StreamsGroup:
     return group
 
 
-def _answer(refusal: KafkaError, error: ErrorCode) -> Response:
-    if error is not ErrorCode.NONE:
-        return Response(error_code=error)
-    return Response(error_code=refusal.code, error_message=refusal.message or None)
+def _answer(code: ErrorCode, why: str | None, lost: ErrorCode) -> Response:
+    if lost is not ErrorCode.NONE:
+        return Response(error_code=lost)
+    return Response(error_code=code, error_message=why or None)
