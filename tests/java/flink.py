@@ -13,16 +13,11 @@ from typing import Final
 from bench.hand_in_hand.node import HandError, Say, penstock, wait_until
 from bench.process import said_by
 from bench.topics import create_topic
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from tests.java.kills import PARTITIONS, CommittedReader, Sender, kill_each_node
 from tests.java.programs import LIMIT_S, Program, three_nodes
 
-PARTITIONS: Final = 4
 AT_ONCE: Final = 50
 """So many numbers are sent between two looks at the copies."""
-BETWEEN: Final = 1_500
-"""So many new copies come between one death and the next."""
-ROUNDS: Final = 2
-"""In which each node is killed, and the program before and after it comes back."""
 MODULES: Final = ("java.util", "java.lang", "java.time", "java.util.concurrent")
 
 
@@ -30,30 +25,18 @@ class Numbers:
     """Those in `numbers`, which come while somebody looks, and those of them that are in `copies`."""
 
     def __init__(self, servers: str) -> None:
-        settings = {"bootstrap.servers": servers, "log_level": 3}
-        self._producer = Producer(settings | {"enable.idempotence": True, "linger.ms": 5})
-        self._reader = Consumer(settings | {"group.id": "reader", "isolation.level": "read_committed"})
-        self._reader.assign([TopicPartition("copies", index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
-        self._failed: list[object] = []
+        self._sender = Sender(servers, "numbers")
+        self._reader = CommittedReader(servers, "copies")
         self.sent = 0
         self.copies = Counter[bytes]()
 
     def send(self) -> None:
-        for number in range(self.sent, self.sent + AT_ONCE):
-            self._producer.produce("numbers", str(number), on_delivery=self._acknowledged)
+        self._sender.send(str(number) for number in range(self.sent, self.sent + AT_ONCE))
         self.sent += AT_ONCE
-        self._producer.poll(0)
-
-    def _acknowledged(self, error: object, _: object) -> None:
-        if error is not None:
-            self._failed.append(error)
 
     def read(self) -> int:
         """How many there are. Raises HandError for one that is there twice."""
-        for message in self._reader.consume(2_000, 0.2):
-            if message.error() is not None:
-                raise KafkaException(message.error())
-            self.copies[message.value() or b""] += 1
+        self.copies.update(message.value() or b"" for message in self._reader.read())
         if len(self.copies) != self.copies.total():
             twice = [number for number, count in self.copies.items() if count > 1]
             raise HandError(f"{len(twice)} copies are there more than once: {twice[:5]}")
@@ -61,8 +44,7 @@ class Numbers:
 
     def finish(self) -> None:
         """All copies come. Raises HandError for one that is not there."""
-        if self._producer.flush(LIMIT_S) or self._failed:
-            raise HandError(f"not all numbers were acknowledged: {self._failed[:3]}")
+        self._sender.finish()
         wait_until("all numbers are copied", lambda: self.read() >= self.sent, (), LIMIT_S)
         self.read()
         self._reader.close()
@@ -102,7 +84,7 @@ class Flink:
 
     def look(self) -> None:
         assert self._program is not None
-        self._program.lines()
+        self._program.check()
 
     def kill(self) -> None:
         if self._program is not None:
@@ -115,6 +97,10 @@ class Copying:
     def __init__(self, folder: Path, servers: str, naming: str) -> None:
         self.numbers = Numbers(servers)
         self.flink = Flink(folder, servers, naming)
+
+    @property
+    def results(self) -> int:
+        return len(self.numbers.copies)
 
     def go_on(self, count: int) -> None:
         """Until so many more are copied."""
@@ -133,7 +119,6 @@ class Copying:
 
 def copy_with_flink(folder: Path, say: Say, *, naming: str) -> None:
     """`naming` is a `TransactionNamingStrategy` of Flink's."""
-    random = Random(naming)
     with three_nodes() as cluster:
         servers = cluster.bootstrap_servers
         for topic in ("numbers", "copies"):
@@ -142,16 +127,7 @@ def copy_with_flink(folder: Path, say: Say, *, naming: str) -> None:
         numbers, flink = copying.numbers, copying.flink
         flink.start()
         try:
-            for number in [1, 2, 3] * ROUNDS:
-                copying.go_on(BETWEEN)
-                cluster.node(number).kill()
-                copying.go_on(random.randrange(BETWEEN))
-                copying.change_lives()
-                copying.go_on(BETWEEN)
-                cluster.node(number).start()
-                copying.go_on(random.randrange(BETWEEN))
-                copying.change_lives()
-                say(f"node {number} was killed, and Flink before and after it came back: {len(numbers.copies)} copies")
+            kill_each_node(cluster, copying, Random(naming), say)
             numbers.finish()
         finally:
             flink.kill()

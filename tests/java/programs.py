@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -18,9 +18,9 @@ LIMIT_S: Final = 600.0
 
 
 @contextmanager
-def three_nodes() -> Iterator[Cluster]:
+def three_nodes(config: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     """Processes, any of which may be killed: what two of them have is kept."""
-    with Cluster(nodes=3, process=True, config=OF_KILLED_NODES) as cluster:
+    with Cluster(nodes=3, process=True, config=OF_KILLED_NODES | dict(config or {})) as cluster:
         yield cluster
 
 
@@ -40,10 +40,14 @@ class Program:
         self._process.stdin.write(f"{line}\n".encode())
         self._process.stdin.flush()
 
-    def lines(self) -> list[str]:
-        """What it has said so far. Raises HandError if it has ended by itself."""
+    def check(self) -> None:
+        """Raises HandError if it has ended by itself."""
         if self._process.poll() is not None:
             raise HandError(f"the program has ended by itself, {self._process.returncode}: {self.said}")
+
+    def lines(self) -> list[str]:
+        """What it has said so far. Raises HandError if it has ended by itself."""
+        self.check()
         return self._lines()
 
     def kill(self) -> list[str]:

@@ -22,7 +22,9 @@ class GivenUp:
 
     def look(self, host: str, hand_overs: Sequence[PartitionHandOver]) -> None:
         """A log that its disk has thrown out is looked at once the node has read it again."""
-        before = self._ends.pop(host, None)
+        before = self._ends.pop(host, None) if self._ends else None
+        if not hand_overs:
+            return
         asked = [one for one in hand_overs if one.machine.state in HAS_ASKED and one.partition.log.is_loaded]
         ends = {one: one.partition.log.log_end_offset for one in asked}
         if not ends:

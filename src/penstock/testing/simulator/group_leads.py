@@ -21,26 +21,32 @@ class GroupLeads:
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
-        self._led: dict[int, dict[str, Host]] = {}
+        self._led: dict[str, dict[int, StorageGroup]] = {}
+        self._hosts: dict[str, Host] = {}
+        self._disputed: dict[int, list[Host]] = {}
+        """Groups that several believe they lead."""
         self._told: dict[int, None] = {}
 
     def look(self, host: Host) -> None:
         """Called after an event on this host; leases of other hosts may have run out meanwhile."""
         led = host.groups_led()
-        if not led and not self._led:
-            return
-        for number, hosts in self._led.items():
-            if number not in led:
-                hosts.pop(host.name, None)
-        for number in led:
-            hosts = self._led.setdefault(number, {})
-            hosts[host.name] = host
-            if len(hosts) > 1 and number not in self._told:
+        if led != self._led.get(host.name):
+            self._led[host.name], self._hosts[host.name] = led, host
+            self._compare()
+        for number, hosts in self._disputed.items():
+            if number in led and number not in self._told:
                 self._check(number, hosts)
 
-    def _check(self, number: int, hosts: dict[str, Host]) -> None:
+    def _compare(self) -> None:
+        leaders: dict[int, list[Host]] = {}
+        for name, led in self._led.items():
+            for number in led:
+                leaders.setdefault(number, []).append(self._hosts[name])
+        self._disputed = {number: hosts for number, hosts in leaders.items() if len(hosts) > 1}
+
+    def _check(self, number: int, hosts: list[Host]) -> None:
         serving = []
-        for host in hosts.values():
+        for host in hosts:
             group = host.groups_led().get(number)
             if group is not None and host.may_read(group):
                 serving.append(host.name)

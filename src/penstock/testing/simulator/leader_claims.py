@@ -40,9 +40,12 @@ class LeaderClaims:
     def watch(self, hosts: Sequence[Host]) -> None:
         self._hosts = hosts
 
+    @property
+    def watches(self) -> bool:
+        """Whether there is anything to look at after each event of a host."""
+        return bool(self._hosts)
+
     def look(self, host: Host) -> None:
-        if not self._hosts:
-            return
         broker = host.serving
         seen = (-1, -1, -1) if broker is None else (broker.broker_epoch, broker.image.offset, broker.lease.renewed)
         if self._seen.get(host.name) != seen:

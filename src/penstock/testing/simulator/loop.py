@@ -13,7 +13,7 @@ import heapq
 import inspect
 import itertools
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from random import Random
@@ -112,10 +112,32 @@ class _Handle(asyncio.Handle):
     __slots__ = ("process",)
     process: Process | None
 
+    def __init__(
+        self, callback: Callable[..., object], args: Sequence[Any], loop: VirtualLoop, context: Context
+    ) -> None:
+        _begin(self, callback, args, loop, context)
+
 
 class _TimerHandle(asyncio.TimerHandle):
     __slots__ = ("process",)
     process: Process | None
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: Sequence[Any], loop: VirtualLoop, context: Context
+    ) -> None:
+        _begin(self, callback, args, loop, context)
+        self._when = when
+        self._scheduled = False
+
+
+def _begin(
+    handle: Any, callback: Callable[..., object], args: Sequence[Any], loop: VirtualLoop, context: Context
+) -> None:
+    """Sets what asyncio does, but for what it keeps for debugging: there are many handles."""
+    handle._context, handle._loop, handle._callback, handle._args = context, loop, callback, args
+    handle._cancelled = False
+    handle._repr = handle._source_traceback = None
+    handle.process = context.get(_PROCESS)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -155,26 +177,48 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # asyncio's sockets, locks and threads are of no use here.
 
     def _run_once(self) -> None:
-        """Runs what is ready; if nothing is, lets time pass."""
+        """Turn by turn, until the loop is told to stop. Callbacks of dead processes do not run."""
+        ready = self._ready
+        while True:
+            self._begin_turn()
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if handle._cancelled:
+                    continue
+                process = handle.process
+                if process is None:
+                    handle._run()
+                elif process.is_paused:
+                    process.hold(handle)
+                elif process.is_alive:
+                    handle._run()
+                    if process.watch is not None:
+                        process.watch()
+            if self._stopping:  # type: ignore[attr-defined]  # typeshed lacks it
+                return
+
+    def _begin_turn(self) -> None:
+        """What is due is ready; if nothing is, time passes."""
         ready, timers = self._ready, self._timers
-        while timers and timers[0][2].cancelled():
-            heapq.heappop(timers)
-            self._cancelled -= 1
         self._turns += 1
-        if not ready and not self._stopping:  # type: ignore[attr-defined]  # typeshed lacks it
-            if not timers:
-                raise RuntimeError("everybody waits and no timer is set")
-            if timers[0][0] > self.moment:
-                self.moment = timers[0][0]
-                self._turns = 0
+        if not ready and not self._stopping:  # type: ignore[attr-defined]  # the same
+            self._let_time_pass()
         if self._turns > MAX_TURNS_AT_A_MOMENT:
             raise RuntimeError("somebody keeps the loop busy and lets no time pass")
         while timers and timers[0][0] <= self.moment:
             ready.append(heapq.heappop(timers)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle.cancelled():
-                _run(handle)
+
+    def _let_time_pass(self) -> None:
+        """To the next timer."""
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+            self._cancelled -= 1
+        if not timers:
+            raise RuntimeError("everybody waits and no timer is set")
+        if timers[0][0] > self.moment:
+            self.moment = timers[0][0]
+            self._turns = 0
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         self._cancelled += 1
@@ -198,12 +242,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """In the process whose context it is."""
         context = copy_context() if context is None else context
         handle = _Handle(callback, args, self, context)
-        process = handle.process = context.get(_PROCESS)
+        process = handle.process
         if process is None or process.is_alive:
             self._ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there are no threads
+
+    def call_later(  # type: ignore[override]  # the same
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """In the process whose context it is; `delay` is by the caller's clock."""
+        process = _PROCESS.get()
+        rate = 1.0 if process is None else process.clock.rate
+        return self.call_at_moment((self.moment * rate + delay) / rate, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]  # the same
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -219,7 +271,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """At this moment of the true time."""
         context = copy_context() if context is None else context
         handle = _TimerHandle(moment, callback, args, self, context)
-        process = handle.process = context.get(_PROCESS)
+        process = handle.process
         if process is None or process.is_alive:
             heapq.heappush(self._timers, (moment, next(self._numbers), handle))
         return handle
@@ -254,19 +306,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if isinstance(error, KilledError) or "handle" not in context:
             return  # unhandled futures are told of when memory is freed, which is not the same in each run
         self.failures.append(f"{context.get('message')}: {error!r}")
-
-
-def _run(handle: _Handle | _TimerHandle) -> None:
-    """Not for dead processes."""
-    process = handle.process
-    if process is None:
-        handle._run()
-    elif process.is_paused:
-        process.hold(handle)
-    elif process.is_alive:
-        handle._run()
-        if process.watch is not None:
-            process.watch()
 
 
 def _finish(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:

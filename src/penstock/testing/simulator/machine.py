@@ -69,10 +69,12 @@ class Machine:
         self.disk.root.sync()
 
     def _look(self) -> None:
-        self._ledger.leader_claims.look(self)
-        self._ledger.group_leads.look(self)
-        if self.node is not None:
-            self._ledger.given_up.look(self.name, self.node.hand_overs)
+        ledger, node = self._ledger, self.node
+        if ledger.leader_claims.watches:
+            ledger.leader_claims.look(self)
+        ledger.group_leads.look(self)
+        if node is not None:
+            ledger.given_up.look(self.name, node.hand_overs)
 
     @property
     def address(self) -> str:
@@ -101,7 +103,8 @@ class Machine:
 
     @property
     def serving(self) -> Broker | None:
-        return self.node.broker if self.node is not None and self.node.is_broker and not self.is_paused else None
+        node = self.node
+        return node.broker if node is not None and node.is_broker and not self.is_paused else None
 
     def would_answer(self, partition: Partition) -> bool:
         """As the partition's leader, by its broker's own clock."""
@@ -111,8 +114,9 @@ class Machine:
     def groups_led(self) -> dict[int, StorageGroup]:
         """As far as its broker knows."""
         broker = self.serving
-        groups = {} if broker is None else broker.storage_groups.by_number
-        return {number: replica.group for number, replica in groups.items() if replica.leads}
+        if broker is None or not broker.storage_groups.by_number:
+            return {}
+        return {number: replica.group for number, replica in broker.storage_groups.by_number.items() if replica.leads}
 
     def may_read(self, group: StorageGroup) -> bool:
         """Whether its broker would answer reads of the group, by its own clock."""

@@ -40,7 +40,7 @@ class Pipe(asyncio.Transport):
         self.process = process
         self.name = name
         self.peer: Pipe
-        self.protocol: asyncio.BaseProtocol
+        self.protocol: Any
         self.is_open = True
         self._network = network
         self._closing = False
@@ -142,18 +142,26 @@ class Pipe(asyncio.Transport):
     def _deliver(self) -> None:
         while self._incoming and self._reading and self.is_open:
             piece = self._incoming.pop(0)
-            self._network.loop.call_soon(self.peer.taken, len(piece), context=self.peer.process.context)
+            self._peer_is_told_of(len(piece))
             if isinstance(self.protocol, asyncio.BufferedProtocol):
                 self._fill(self.protocol, piece)
             else:
-                cast("asyncio.Protocol", self.protocol).data_received(piece)
+                self.protocol.data_received(piece)
+
+    def _peer_is_told_of(self, count: int) -> None:
+        """So many bytes were read. That is an event at the other end only if more may wait there than sockets hold."""
+        peer, network = self.peer, self._network
+        if peer._in_flight <= network.conditions.socket_bytes and not (peer._write_paused or peer.process.is_paused):
+            peer._in_flight -= count
+        else:
+            network.loop.call_soon(peer.taken, count, context=peer.process.context)
 
     def _fill(self, protocol: asyncio.BufferedProtocol, piece: bytes) -> None:
         while piece and self.is_open:
             if not self._reading:
                 self._incoming.insert(0, piece)
                 return
-            buffer = memoryview(cast("Any", protocol.get_buffer(len(piece))))
+            buffer = memoryview(protocol.get_buffer(len(piece)))
             count = min(len(buffer), len(piece))
             buffer[:count] = piece[:count]
             protocol.buffer_updated(count)
@@ -212,8 +220,10 @@ class Network:
 
     def arrival(self, source: str, target: str, not_before: float) -> float:
         """When a piece that is sent now arrives."""
-        factor = self.conditions.slow.get(source, 1.0) * self.conditions.slow.get(target, 1.0)
-        delay_s = self._random.expovariate(1 / self.conditions.delay_s) * factor + 0.000_01
+        slow, delay_s = self.conditions.slow, self._random.expovariate(1 / self.conditions.delay_s)
+        if slow:
+            delay_s *= slow.get(source, 1.0) * slow.get(target, 1.0)
+        delay_s += 0.000_01
         return max(self.loop.moment + delay_s, not_before + 1e-6)  # timers of the same moment have no order
 
     # What processes do

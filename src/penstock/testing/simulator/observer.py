@@ -92,7 +92,9 @@ class Observer:
         controller = self._parts.controller
         controls = controller is not None and controller.is_active
         if controller is not None and controller._controller is not None:
-            self._leader_moves.look(controller._controller.state, self._trace.now())
+            state = controller._controller.state
+            if state.balancer.move is not None:
+                self._leader_moves.look(state, self._trace.now())
         if controls != (self.controls_since is not None):
             self.controls_since = self._trace.now() if controls else None
             if controller is not None and controls:

@@ -9,7 +9,10 @@ import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** Counts the words of `lines` into `counts`, each word once for each time it comes. Arguments: NAME=VALUE of its configuration. */
+/**
+ * Counts the words of `lines` into `counts`, each word once for each time it comes. Arguments: NAME=VALUE of its configuration.
+ * It ends by itself if Kafka Streams gives up.
+ */
 public class WordCount {
     public static void main(String[] arguments) throws Exception {
         Properties config = new Properties();
@@ -34,6 +37,11 @@ public class WordCount {
             .toStream()
             .to("counts", Produced.with(Serdes.String(), Serdes.Long()));
         KafkaStreams streams = new KafkaStreams(builder.build(), config);
+        streams.setStateListener((now, before) -> {
+            if (now == KafkaStreams.State.ERROR) {
+                Runtime.getRuntime().halt(1);
+            }
+        });
         CountDownLatch stopped = new CountDownLatch(1);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             streams.close(Duration.ofSeconds(60));
