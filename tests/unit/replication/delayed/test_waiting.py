@@ -12,6 +12,7 @@ from penstock.protocol.records import Record, encode_batch
 from penstock.replication.delayed import slots, waiting
 from penstock.replication.delayed.machine import MOST_MOVED, PLAIN, DelayedRecords
 from penstock.replication.delayed.near import Entry
+from penstock.replication.delayed.slots import Part
 from penstock.replication.delayed.waiting import Waiting
 
 DAY_MS = 24 * 3_600_000
@@ -215,14 +216,14 @@ def test_who_dies_pays_for_what_is_looked_through(monkeypatch: pytest.MonkeyPatc
     """Those that died first lie where is looked last: so many die between one part and the next as that is worth."""
     died = paid_until = looks = 0
 
-    def looked(part: waiting._Part) -> Iterable[int]:
+    def looked(part: Part) -> Iterable[int]:
         nonlocal paid_until, looks
         assert len(part) <= (died - paid_until) * waiting.CLEARED_A_DEATH
         paid_until, looks = died, looks + 1
         return offsets(part)
 
-    offsets = waiting._Part.offsets
-    monkeypatch.setattr(waiting._Part, "offsets", looked)
+    offsets = Part.offsets
+    monkeypatch.setattr(Part, "offsets", looked)
     entries = Waiting()
     for offset in range(40_000):
         entries.add(Entry(NOW_MS + DAY_MS + offset, offset), NO_ID, offset)
