@@ -18,9 +18,11 @@ The first two end as COORDINATOR_NOT_AVAILABLE after `ATTEMPTS`.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from random import Random
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -51,7 +53,7 @@ SHARE_KEYS: Final = 2
 MOST_TOGETHER: Final = 100
 """Share partitions whose states are written together, or read at once."""
 MOST_BATCHES: Final = 250
-"""Of one share partition that several writes have together."""
+"""Of one share partition that several writes have together, and of all that this node writes in a turn of its loop."""
 ATTEMPTS: Final = 8
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
@@ -98,6 +100,11 @@ class _Queue:
             if at and (epochs != first or batches > MOST_BATCHES):
                 return at
         return len(self.waiting)
+
+    @property
+    def batches(self) -> int:
+        """Of what may go together."""
+        return sum(len(write.batches) for _, write, _ in self.waiting[: self.count])
 
 
 class Persister:
@@ -219,12 +226,8 @@ class Persister:
 
     def _write_here(self) -> None:
         """Have written what is due for machines of this node."""
-        due = [] if self._has_stopped else self._due.pop(self._node_id)
-        if len(due) > MOST_TOGETHER:
-            self._due[self._node_id] = due[MOST_TOGETHER:]
-            asyncio.get_running_loop().call_soon(self._write_here)
         asked: dict[Hosted[ShareShard], list[_Queue]] = {}
-        for queue in due[:MOST_TOGETHER]:
+        for queue in [] if self._has_stopped else self._taken_here():
             try:
                 asked.setdefault(self._own().find(queue.key.text), []).append(queue)
             except KafkaError as error:
@@ -238,6 +241,16 @@ class Persister:
                 told.add_done_callback(partial(self._written_here, queues, counts))
             else:
                 self._told(queues, counts, told)
+
+    def _taken_here(self) -> list[_Queue]:
+        """As many of these as one turn of the loop takes."""
+        due = self._due.pop(self._node_id)
+        batches = list(accumulate(queue.batches for queue in due[:MOST_TOGETHER]))
+        taken = max(bisect_right(batches, MOST_BATCHES), 1)
+        if len(due) > taken:
+            self._due[self._node_id] = due[taken:]
+            asyncio.get_running_loop().call_soon(self._write_here)
+        return due[:taken]
 
     def _written_here(
         self, queues: Sequence[_Queue], counts: Sequence[int], told: asyncio.Future[Iterable[writing.PartitionResult]]

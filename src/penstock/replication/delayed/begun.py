@@ -39,8 +39,8 @@ class Begun:
         return self._heads[0][0] if self._heads else None
 
     def take_some(self, most: int) -> list[tuple[int, int]]:
-        """The first ones, which lie in the same part: when each is due, and where it waits. None where what was the
-        first has been cleared away.
+        """The first one and others of its part, also some that do not come next: when each is due, and where it waits.
+        None where what was the first has been cleared away.
         """
         known, number = self._heads[0]
         part = self._parts[number]

@@ -13,6 +13,8 @@ from penstock.replication.delayed.near import Entry
 
 MOST_OPENED: Final = 1_000
 """Entries that go from a slot to the level below in one step, which takes 3 ms. A slot's parts have no more, either."""
+FEWEST_TAKEN: Final = 20
+"""First entries that leave a part together, if it has as many."""
 LONGEST_SHIFT: Final = 28
 """A slot is 2^shift ms wide, and the widest one so many."""
 OFFSET_BITS: Final = 36
@@ -59,12 +61,15 @@ class Part:
         return Entry(self._base_ms + (packed >> OFFSET_BITS), self._base_offset | (packed & _OFFSET_MASK))
 
     def take_head(self, most: int, before: Entry | None) -> list[tuple[int, int]]:
-        """The first entries of a part that is sorted, those before another one."""
+        """The first entries of a part that is sorted, those before another one; some in any case, as where parts have
+        the same times it would be one at a time.
+        """
         packed = self.packed
         begin = max(len(packed) - most, 0)
         if before is not None:
             end = (before.due_ms - self._base_ms << OFFSET_BITS) + before.waited_at - self._base_offset
-            begin = bisect_left(packed, True, begin, key=lambda one: one < end)
+            some = max(len(packed) - FEWEST_TAKEN, begin)
+            begin = min(bisect_left(packed, True, begin, key=lambda one: one < end), some)
         taken = packed[begin:]
         del packed[begin:]
         taken.reverse()

@@ -285,6 +285,19 @@ async def test_very_much_that_is_due_is_put_to_its_own_machines_in_turns(
     assert [len(asked) for asked in own.asked] == [2, 2, 1]
 
 
+async def test_one_turn_of_the_loop_takes_no_more_batches_than_one_share_partition_has_together(
+    asking_itself: AskingItself, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BATCHES", 3)
+    own, persister = asking_itself.own, asking_itself.persister
+    sizes = [2, 1, 1, 5, 0, 3]
+    writes = [
+        Write(size, 0, 0, [StateBatch(at, at, RecordState.ACKNOWLEDGED, 1) for at in range(size)]) for size in sizes
+    ]
+    await asyncio.gather(*(persister.write(ShareKey("g", TOPIC_ID, at), EPOCHS, one) for at, one in enumerate(writes)))
+    assert [[len(data.state_batches) for _, data in asked] for asked in own.asked] == [[2, 1], [1], [5], [0, 3]]
+
+
 async def test_who_stops_hears_nothing_of_its_own_machines(asking_itself: AskingItself) -> None:
     own, persister = asking_itself.own, asking_itself.persister
     later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

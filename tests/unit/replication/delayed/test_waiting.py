@@ -10,6 +10,7 @@ from penstock.protocol.batch import read_header
 from penstock.protocol.delayed import NO_ID, OWN_PLACE, Row, hold
 from penstock.protocol.records import Record, encode_batch
 from penstock.replication.delayed import slots, waiting
+from penstock.replication.delayed.begun import Begun
 from penstock.replication.delayed.machine import MOST_MOVED, PLAIN, DelayedRecords
 from penstock.replication.delayed.near import Entry
 from penstock.replication.delayed.slots import Part
@@ -260,6 +261,35 @@ def test_very_many_due_in_the_same_millisecond_take_small_steps_and_little_memor
     assert most < 20 * count + 160 * (waiting.MOST_NEAR + slots.MOST_OPENED)
     assert left < 100_000
     assert not entries.near.due_ms._shards
+
+
+@pytest.mark.parametrize("before", [-5, -(1 << slots.OFFSET_BITS)])
+def test_what_is_first_leaves_also_where_what_follows_lies_in_another_block_of_offsets(before: int) -> None:
+    """That takes more offsets than fit into an entry."""
+    first, begun = Entry(NOW_MS, (2 << slots.OFFSET_BITS) - 3), Begun()
+    second = Entry(NOW_MS + 1, (1 << slots.OFFSET_BITS) + before)
+    last = Entry(NOW_MS + 2, (3 << slots.OFFSET_BITS) + 1)
+    for entry in (last, second, first):
+        part = slots.Part(NOW_MS, entry.waited_at)
+        part.add(*entry)
+        begun.add(part)
+    assert [begun.take_some(10) for _ in range(3)] == [[first], [second], [last]]
+    assert begun.head is None
+
+
+def test_where_very_many_parts_have_the_same_times_not_each_entry_is_taken_alone() -> None:
+    begun, taken = Begun(), list[int]()
+    for first in range(0, 20_000, 500):
+        part = slots.Part(NOW_MS, first)
+        for offset in range(first, first + 500):
+            part.add(NOW_MS + offset % 500, offset)
+        begun.add(part)
+    while (head := begun.head) is not None:
+        some = begun.take_some(300)
+        assert tuple(head) == some[0]
+        taken.append(len(some))
+    assert sum(taken) == 20_000
+    assert len(taken) <= 20_000 // slots.FEWEST_TAKEN
 
 
 def test_records_that_are_put_one_by_one_as_one_is_due_soon_count_in_full_for_the_step() -> None:
