@@ -153,7 +153,7 @@ class BlockingCluster:
     def connection(self, address: Address) -> BlockingConnection:
         """Shared by all callers that wait for their answer at once."""
         connection = self._connections.get(address)
-        if connection is None or not connection.is_idle:
+        if connection is None or not connection.is_usable:
             if connection is not None:
                 connection.close()
             connection = self.new_connection(address)
@@ -162,7 +162,11 @@ class BlockingCluster:
 
     def own_connection(self, address: Address) -> BlockingConnection:
         """For the caller alone, who gives it back or closes it."""
-        return self._spare.pop(address, None) or self.new_connection(address)
+        spare = self._spare.pop(address, None)
+        if spare is None or spare.is_usable:
+            return spare or self.new_connection(address)
+        spare.close()
+        return self.new_connection(address)
 
     def give_back(self, address: Address, connection: BlockingConnection) -> None:
         """The next one to want its own gets it, unless an answer is still to come."""
@@ -193,7 +197,7 @@ class BlockingCluster:
     def any_broker(self) -> BlockingConnection:
         """An open one, else the first that answers."""
         for connection in self._connections.values():
-            if connection.is_idle:
+            if connection.is_usable:
                 return connection
         failures: list[str] = []
         known = [broker.address for broker in self.metadata.brokers.values()]

@@ -5,6 +5,7 @@ Made for Spark's executors, which run plain synchronous code (decision 0803). No
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -138,6 +139,17 @@ class BlockingConnection:
     def is_idle(self) -> bool:
         """Whether every response that was asked for has been read: only then may another user take over."""
         return not self._expected
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is idle, and nothing is to be read all the same: the end, where the broker has closed it, as it
+        does with those that were quiet for long.
+        """
+        if not self.is_idle:
+            return False
+        unasked = select.poll()
+        unasked.register(self._socket, select.POLLIN)
+        return not unasked.poll(0)
 
     def version_of(self, api_key: ApiKey, newest: int | None = None) -> int:
         """The newest version that both sides speak; KafkaError UNSUPPORTED_VERSION where there is none."""

@@ -20,7 +20,9 @@ from penstock.protocol.records import keys_and_values, unpack_records
 from penstock.protocol.varint import decode_varint
 
 MOST_FIELDS: Final = 1_000_000
-"""Records that all forms that are kept may have together."""
+"""Records that all forms that are kept may have together; a large one counts as several."""
+USUAL_BYTES: Final = 64
+"""Of a record. What a form has kept that was overtaken elsewhere takes memory until the form is forgotten."""
 MOST_SHAPED: Final = 100_000
 """Those that all shapes may have, each of which takes more memory."""
 KEY_AT: Final = 5
@@ -65,12 +67,13 @@ class _Shape:
 class _Form:
     """Batches that differ in nothing but values: what lies around these is `fixed`. The last one's records are kept."""
 
-    __slots__ = ("fixed", "keys", "number", "records", "shape")
+    __slots__ = ("fields", "fixed", "keys", "number", "records", "shape")
 
     def __init__(self, shape: _Shape, keys: tuple[bytes, ...], records: bytes, number: int) -> None:
         self.shape = shape
         self.fixed = b"".join(shape.frame.unpack(records))
         self.keys = keys
+        self.fields = max(len(keys), len(records) // USUAL_BYTES)
         self.records = records
         self.number = number
 
@@ -207,13 +210,13 @@ class LastValues:
         if name in self._forms:
             self._forget(name)
         self._forms[name] = form
-        self._fields += len(form.keys)
+        self._fields += form.fields
         while self._fields > MOST_FIELDS:
             self._forget(next(iter(self._forms)))
 
     def _forget(self, name: _Name) -> None:
         form = self._forms.pop(name)
-        self._fields -= len(form.keys)
+        self._fields -= form.fields
         self._enter(form)
 
     def _enter(self, form: _Form) -> None:

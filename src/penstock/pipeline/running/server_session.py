@@ -5,9 +5,9 @@ before it answers.
 """
 
 import os
-import shutil
 import tempfile
 import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,7 @@ PENSTOCK: Final = "penstock"
 """Sessions are those of a user, so each worker says the same one, whoever has started it."""
 CLOSED: Final = "SESSION_CLOSED"
 OF_A_SESSION: Final = "spark.sql."
-MODULES: Final = "modules"
+MODULES: Final = "modules.zip"
 
 
 class Patience(DefaultPolicy):
@@ -93,11 +93,17 @@ def refused_settings(session: Any, settings: Mapping[str, str]) -> list[str]:
 
 def send_modules(session: Any, folder: Path) -> None:
     """What queries of this session import there: modules and packages of a folder, as a zip file. Another session has
-    others of the same names.
+    others of the same names. What Python writes beside them while they are imported here stays.
     """
+    paths = [path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.relative_to(folder).parts]
+    if not paths:
+        return
     with tempfile.TemporaryDirectory(prefix="penstock-modules-", ignore_cleanup_errors=True) as place:
-        packed = shutil.make_archive(str(Path(place) / MODULES), "zip", folder)
-        session.addArtifacts(packed, pyfile=True)
+        packed = Path(place) / MODULES
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in paths:
+                archive.write(path, path.relative_to(folder))
+        session.addArtifacts(str(packed), pyfile=True)
 
 
 def close(server: str, session: str, patience_s: float) -> None:

@@ -73,13 +73,22 @@ def test_it_closes_its_session_and_tells_so(
 
 
 def test_modules_are_taken_to_its_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "rules").mkdir()
-    for name in ("helper.py", "rules/__init__.py"):
+    """And nothing that Python writes beside them, which may be gone at any time as another process does the same."""
+    (tmp_path / "rules" / "__pycache__").mkdir(parents=True)
+    for name in ("helper.py", "rules/__init__.py", "rules/__pycache__/__init__.cpython-311.pyc"):
         (tmp_path / name).write_text("ANSWER = 42\n")
     server = Server()
     monkeypatch.setattr(pipeline_at_server, "open_session", server.open_session)
     run(ServerPlace(json.dumps({**json.loads(SAID), "modules": [str(tmp_path)]})))
     assert server.asked[2:4] == ["modules.zip", "helper.py rules/ rules/__init__.py"]
+
+
+def test_packages_without_a_file_are_no_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Such a job has no folder of modules: it runs as it does in a process of its own."""
+    server = Server()
+    monkeypatch.setattr(pipeline_at_server, "open_session", server.open_session)
+    run(ServerPlace(json.dumps({**json.loads(SAID), "modules": [str(tmp_path / "modules")]})))
+    assert server.asked[2:] == ["closed", "left"]
 
 
 def test_a_server_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """The synchronous producer: what it does with the leader that a refusal names."""
 
+import select
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -11,8 +12,10 @@ from penstock.client import blocking
 from penstock.client.blocking import BlockingCluster, ClusterSettings
 from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.blocking.produce import BlockingProducer
+from penstock.client.messages import metadata_request
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.protocol.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -22,6 +25,7 @@ from penstock.protocol.messages.produce import (
 )
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.framing import encode_response
 from penstock.protocol.schema import Message
 
 OTHER = NODE_ID + 1
@@ -101,6 +105,38 @@ def test_one_after_another_have_the_same_connection(fake: FakeCluster, monkeypat
     cluster.close()
     shared, first, second = made
     assert all(connection._socket.fileno() == -1 for connection in (shared, first, second)), "all are closed"
+
+
+def test_one_that_the_broker_has_closed_meanwhile_is_made_anew(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does with what is quiet for long: nothing is sent there that has to go again after a pause."""
+    last_words = bytes(encode_response(stored(ProduceResponse()), ApiKey.PRODUCE, 12, 2))
+    fake.scripts[ApiKey.PRODUCE] = [lambda _: last_words, stored]
+    assert fake.broker is not None
+    cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
+    monkeypatch.setattr(blocking.Pauses, "take", lambda _: pytest.fail("it was used"))
+    for _ in range(2):
+        producer = BlockingProducer(cluster)
+        producer.send({(TOPIC, 0): BATCH})
+        producer.flush()
+        producer.close()
+        if spare := next(iter(cluster._spare.values()), None):
+            select.select([spare._socket], [], [], 1)
+    cluster.close()
+    assert len(fake.asked(ApiKey.METADATA)) == 1
+
+
+def test_so_is_a_shared_one(fake: FakeCluster) -> None:
+    last_words = bytes(encode_response(fake.metadata(), ApiKey.METADATA, 12, 2))
+    fake.scripts[ApiKey.METADATA] = [lambda _: last_words]
+    assert fake.broker is not None
+    cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
+    cluster.look_at_brokers()
+    select.select([cluster.any_broker()._socket], [], [], 5)
+    for connection in (cluster.any_broker(), cluster.connection(fake.broker.address)):
+        assert connection.request(ApiKey.METADATA, metadata_request([]), MetadataResponse).brokers
+    cluster.close()
 
 
 @pytest.mark.parametrize("says_where", [True, False], ids=["no later epoch", "nobody says where it is"])

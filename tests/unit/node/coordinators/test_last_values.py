@@ -168,6 +168,32 @@ def test_of_too_many_forms_the_oldest_are_forgotten_and_no_others(monkeypatch: p
     assert [value for _, value in in_order(latest)] == [b"3"] * 990 + [b"4"] * 20
 
 
+def test_a_key_in_two_forms_counts_where_it_came_last() -> None:
+    """Of a shape that is known: no record of these keys was ever taken by itself."""
+    latest = LastValues()
+    for value in (b"1", b"2"):
+        take(latest, [(b"k0", value), (b"k1", value)])
+    batch = encode_batch([Record(key=key, value=b"pending") for key in (b"ka", b"kb")], producer_id=7, producer_epoch=0)
+    take(latest, [(b"ka", b"3"), (b"kb", b"3")])
+    latest.take_pending(bytes(batch), 0, read_header(batch, 0))
+    take(latest, [(b"kb", b"4"), (b"kc", b"4")])
+    assert in_order(latest) == [(b"k0", b"2"), (b"k1", b"2"), (b"ka", b"3"), (b"kb", b"4"), (b"kc", b"4")]
+    assert [(key, is_overtaken) for _, key, _, is_overtaken in latest.pending()] == [(b"ka", False), (b"kb", True)]
+
+
+def test_large_values_that_were_overtaken_are_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of members that come and go: each batch has other keys, and what takes them away is of no form."""
+    monkeypatch.setattr(last_values, "MOST_FIELDS", 1_000)
+    latest = LastValues()
+    for number in range(300):
+        keys = [b"%03d-%d" % (number, one) for one in range(2)]
+        for value in (b"v" * 1_000, None):
+            take(latest, [(key, value) for key in keys])
+        assert sum(len(form.records) for form in latest._forms.values()) <= 1_000 * (last_values.USUAL_BYTES + 1)
+    assert [value for _, value in in_order(latest)] == [None] * 600
+    assert latest._fields == 0
+
+
 def test_shapes_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last_values, "MOST_SHAPED", 100)
     latest = LastValues()
