@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.client.admin import Admin
 from penstock.client.admin.partitions import ElectionType
 from penstock.client.admin.topics import NewTopic
 from penstock.client.metadata import TopicMetadata
+from penstock.client.producer import Producer
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -59,6 +61,19 @@ def join(addresses: list[str]) -> None:
                 client.ask(InitProducerIdRequest(transactional_id=f"t-{number}", transaction_timeout_ms=60_000), 5)
 
 
+async def come_and_go(bootstrap: str, admin: Admin) -> None:
+    """Topics of other kinds."""
+    kinds = {"consensus": {"replication.mode": "consensus"}, "delayed": {"penstock.delay.enable": "true"}}
+    kinds["both"] = kinds["consensus"] | kinds["delayed"]
+    for name, configs in kinds.items():
+        await admin.topics.create(NewTopic(name=name, partitions=2, replication_factor=3, configs=configs))
+    async with Producer(bootstrap) as producer:
+        for name in kinds:
+            await producer.send(name, b"x")
+    for name in kinds:
+        await admin.topics.delete(name)
+
+
 async def partitions(admin: Admin) -> list[TopicMetadata]:
     return await admin.topics.describe(["a", *COORDINATED])
 
@@ -85,6 +100,9 @@ def shown() -> Iterator[dict[str, list[str]]]:
         join(cluster.bootstrap_servers.split(","))
         asked(cluster.bootstrap_servers, all_are_in_sync)
         found["clients came and went"] = find()
+        asked(cluster.bootstrap_servers, partial(come_and_go, cluster.bootstrap_servers))
+        asked(cluster.bootstrap_servers, all_are_in_sync)
+        found["topics came and went"] = find()
         away, others = cluster.nodes[2], [node.address for node in cluster.nodes[:2] if node.address is not None]
         away.stop()
         join(others)
@@ -98,6 +116,8 @@ def shown() -> Iterator[dict[str, list[str]]]:
         yield found
 
 
-@pytest.mark.parametrize("what", ["clients came and went", "a follower came back", "leaders moved"])
+@pytest.mark.parametrize(
+    "what", ["clients came and went", "topics came and went", "a follower came back", "leaders moved"]
+)
 def test_nothing_is_left_to_the_collector(shown: dict[str, list[str]], what: str) -> None:
     assert shown[what] == []

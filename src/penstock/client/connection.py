@@ -326,8 +326,8 @@ class Connection(asyncio.BufferedProtocol):
             self._failure = failure
             if self._idle_check is not None:
                 self._idle_check.cancel()
-            held = self._login.give_up() if self._login is not None else []
-            waiting = [*self._expected, *held]
+            login, self._login = self._login, None  # it has this connection
+            waiting = [*self._expected, *(login.give_up() if login is not None else ())]
             self._expected.clear()
             for expected in waiting:
                 expected.fail(self._failed())
@@ -419,7 +419,7 @@ async def _connect(address: Address, host: str, settings: ClientSettings, node: 
     opening = settings.opening(connection, address.host, connection.abort)
     try:
         async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
-            protocol = connection if opening is None else opening.layer
+            protocol = connection if opening is None else opening.hand_out_layer()
             await asyncio.get_running_loop().create_connection(lambda: protocol, host, address.port)
             if opening is not None:
                 await opening.done.wait()

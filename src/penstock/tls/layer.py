@@ -172,7 +172,9 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._watcher.broken(self, CUT)
         self._end()
         self._watcher.lost(self)
-        self.protocol.connection_lost(exc)
+        protocol = self.protocol
+        del self.protocol, self._watcher  # they lead here, and the collector may not look at what has stayed for long
+        protocol.connection_lost(exc)
 
     # What the protocol calls
 

@@ -11,7 +11,7 @@ from penstock.tls.shown_names import names_shown
 
 
 class Opening:
-    """`layer` stands between the protocol and its transport; `fail` is called with why the connection ended, one line.
+    """Its layer stands between the protocol and its transport; `fail` is told why the connection ended, in one line.
 
     `done` is done when the protocol may write, or when it never will.
     """
@@ -25,10 +25,16 @@ class Opening:
         buffers: TlsBuffers | None = None,
     ) -> None:
         engine = partial(context.wrap_bio, server_hostname=host)
-        self.layer = TlsLayer(protocol, engine, buffers or TlsBuffers(), self)
+        self._layer = TlsLayer(protocol, engine, buffers or TlsBuffers(), self)
         self.done = asyncio.Event()
         self.fault = ""
         self._fail = fail
+
+    def hand_out_layer(self) -> TlsLayer:
+        """Once: it has what opens it, which does not have it then, though there may never be a connection."""
+        layer = self._layer
+        del self._layer
+        return layer
 
     def secured(self, layer: TlsLayer) -> None:
         self.done.set()

@@ -41,6 +41,9 @@ class SteppedAlarm:
     def cancel(self) -> None:
         self.due_ms = None
 
+    def end(self) -> None:
+        self.cancel()
+
 
 class SteppedTurns(Turns):
     """It is the turn of who comes."""

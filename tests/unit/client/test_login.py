@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -48,6 +50,21 @@ def end_session(connection: Connection) -> None:
     """As far as the client can see."""
     assert connection._login is not None
     connection._login._again_at_s = 0.0
+
+
+async def test_a_connection_that_has_ended_leaves_nothing_for_the_collector() -> None:
+    async with listener(lifetime_ms=60_000) as (_, address):
+        gc.disable()
+        try:
+            connection = await connect(address, settings())
+            await beat(connection)
+            await connection.close()
+            ended = weakref.ref(connection)
+            del connection
+            await asyncio.sleep(0)
+            assert ended() is None
+        finally:
+            gc.enable()
 
 
 async def test_what_is_asked_waits_for_another_log_in(monkeypatch: pytest.MonkeyPatch) -> None:

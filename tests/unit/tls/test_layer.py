@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import ssl
+import weakref
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -378,3 +380,19 @@ async def test_a_client_without_a_version_in_common_with_itself_says_so(authorit
     end.layer.connection_made(end.wire)
     assert end.wire.is_closed
     assert "protocols available" in end.fault.replace("_", " ").lower()
+
+
+async def test_who_has_ended_is_not_kept_by_the_layer_that_it_has(authority: Authority, server: Holder) -> None:
+    """The collector may not look at what has stayed for long."""
+    pair = Pair(authority, server)
+    pair.exchange()
+    gc.disable()
+    try:
+        for end in (pair.client, pair.server):
+            protocol = weakref.ref(end.inner)
+            end.layer.connection_lost(None)
+            assert end.inner.calls == ["lost"]
+            del end.inner
+            assert protocol() is None
+    finally:
+        gc.enable()

@@ -39,10 +39,10 @@ SETTLED: Final = (
 class _Waiting:
     __slots__ = ("again", "timer", "token")
 
-    def __init__(self, token: Token, again: Callable[[int], None]) -> None:
+    def __init__(self, token: Token, again: Callable[[int], None], timer: Timer) -> None:
         self.token = token
         self.again = again
-        self.timer = Timer(again)
+        self.timer = timer
 
 
 class TransactionTable(Agenda[TransactionRecord]):
@@ -88,7 +88,7 @@ class TransactionTable(Agenda[TransactionRecord]):
             self.send(NewProducerId(), again)
         elif token is not None and decision is ErrorCode.CONCURRENT_TRANSACTIONS and may_wait:
             again = partial(self.decide, transactional_id, decide, token=token, told=told, may_wait=False)
-            self._wait_for_end(transactional_id, _Waiting(token, again), now_ms)
+            self._wait_for_end(transactional_id, token, again, now_ms)
         elif token is not None:
             assert isinstance(decision, ErrorCode)
             self._refuse(token, decision, told, known, now_ms)
@@ -111,16 +111,17 @@ class TransactionTable(Agenda[TransactionRecord]):
         else:
             self.answer_when_committed(token, partial(_unless_lost, lambda: outcome), now_ms)
 
-    def _wait_for_end(self, transactional_id: str, waiting: "_Waiting", now_ms: int) -> None:
-        def give_up(now_ms: int) -> None:
-            self._waiting[transactional_id].remove(waiting)
-            if not self._waiting[transactional_id]:
-                del self._waiting[transactional_id]
-            self.reply(waiting.token, Outcome(ErrorCode.CONCURRENT_TRANSACTIONS))
-
-        waiting.timer.fire = give_up
+    def _wait_for_end(self, transactional_id: str, token: Token, again: Callable[[int], None], now_ms: int) -> None:
+        waiting = _Waiting(token, again, Timer(self._give_up, transactional_id))
         self._waiting.setdefault(transactional_id, []).append(waiting)
         self.timers.set(waiting.timer, now_ms + self.settings.longest_wait_ms)
+
+    def _give_up(self, transactional_id: str, now_ms: int) -> None:
+        """Who has waited longest, as all do for the same time."""
+        some = self._waiting[transactional_id]
+        self.reply(some.pop(0).token, Outcome(ErrorCode.CONCURRENT_TRANSACTIONS))
+        if not some:
+            del self._waiting[transactional_id]
 
     def _take(
         self, transactional_id: str, step: Transaction, now_ms: int, token: Token | None, told: Callable[[], Outcome]

@@ -202,7 +202,7 @@ class HandOver(ABC):
             one.refused(self._elsewhere())
 
     def _end(self) -> None:
-        self._alarm.cancel()
+        self._alarm.end()
         if not self._has_ended:
             self._has_ended = True
             cause = self.machine.cause
@@ -217,7 +217,7 @@ class HandOver(ABC):
         await self._tasks.settle(SETTLE_S)
 
     async def stop(self) -> None:
-        self._alarm.cancel()
+        self._alarm.end()
         self._release()
         self._refuse()
         sent, self._sent = self._sent, {}

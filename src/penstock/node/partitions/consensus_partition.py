@@ -130,6 +130,11 @@ class ConsensusPartition(Partition):
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
         super().obey(node_id, image._replace(replicas=(node_id,), isr=(node_id,)), now_ms)
 
+    def end(self) -> None:
+        super().end()
+        if self.member.observer is self:
+            self.member.observer = None  # it leads here
+
     def _become(
         self, leader: PartitionLeader | None, follower: PartitionFollower | None
     ) -> PartitionLeader | PartitionFollower | None:

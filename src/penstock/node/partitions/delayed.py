@@ -99,7 +99,7 @@ class Delivery:
         return len(self.records.waiting), self._now_ms() if next_ms is None else next_ms
 
     def stop(self) -> None:
-        self._alarm.cancel()
+        self._alarm.end()
         self._turns.discard(self._ring)
         if self._wait is not None:
             self._growth.cancel(self._wait)

@@ -382,6 +382,10 @@ class Partition(ABC):
     def resign(self) -> None:
         call(self._end_epoch())
 
+    def end(self) -> None:
+        """This node has it no more."""
+        self.resign()
+
     def _end_epoch(self) -> Sequence[Waiter]:
         role = self._become(None, None)
         return () if role is None else role.on_epoch_over()

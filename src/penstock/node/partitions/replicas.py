@@ -226,7 +226,7 @@ class LocalReplicas:
             self._upkeep.forget(partition)
             self.fetchers.leave(partition)
             partition.log.abandon()
-            partition.resign()
+            partition.end()
         untouched = [(topic_id, log.partition) for topic_id, log in self._table.untouched() if log.parent == path]
         for key in untouched:
             self.offline[key] = None
@@ -420,7 +420,7 @@ class LocalReplicas:
             self._delete(partition.log, partition.topic_id)
         self._upkeep.forget(partition)
         self.fetchers.leave(partition)
-        partition.resign()
+        partition.end()
 
     def _drop_untouched(self, topic_id: UUID, index: int) -> None:
         if (log := self._table.get_untouched(topic_id, index)) is not None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
+
+import pytest
 
 from penstock.coordinator.effects import Append, Effect, Errand, Markers, NewProducerId, Reply
 from penstock.coordinator.shards.transactions import TransactionShard
 from penstock.coordinator.transaction.outcome import Outcome
 from penstock.coordinator.transaction.records import decode_record
 from penstock.coordinator.transaction.settings import TransactionSettings
+from penstock.coordinator.transaction.table import TransactionTable
 from penstock.coordinator.transaction.transaction import Producer, State
 from penstock.protocol.errors import ErrorCode
 
@@ -144,6 +149,28 @@ def test_who_waits_is_decided_on_in_turn_and_once_more_at_most() -> None:
     log.bring({T0: NONE, T1: NONE})
     log.commit()
     assert log.answers == [Outcome(ErrorCode.CONCURRENT_TRANSACTIONS), Outcome(NONE), Outcome(NONE)]
+
+
+@pytest.mark.parametrize("ends", ["it waits too long", "markers come", "the machine ends"])
+def test_who_has_waited_for_markers_leaves_nothing_for_the_collector(ends: str) -> None:
+    log = prepared()
+    table = log.shard.agenda
+    assert isinstance(table, TransactionTable)
+    gc.disable()
+    try:
+        log.add(T0)
+        (waiting,) = [weakref.ref(one.again) for one in table._waiting["pay"]]
+        if ends == "it waits too long":
+            log.wait(SETTINGS.longest_wait_ms)
+        elif ends == "markers come":
+            log.bring({T0: NONE, T1: NONE})
+            log.wait(SETTINGS.longest_wait_ms)
+        else:
+            log.take(log.shard.unload(0))
+            table.let_go()
+        assert waiting() is None
+    finally:
+        gc.enable()
 
 
 def test_who_waits_for_markers_is_sent_away_with_the_machine() -> None:
