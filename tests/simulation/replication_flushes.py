@@ -172,7 +172,7 @@ class FlushingWorld(World):
         def told(reply: Any, _: int) -> None:
             answer = Answer.UNKNOWN if isinstance(reply, KafkaError) else _answer(ErrorCode(reply.error_code))
             self.handed_over += answer is Answer.MADE
-            if self.transfers.get(host.id) is transfer:
+            if self.transfers.get(host.id) is transfer and host.partition is partition:
                 self._do(host, transfer, transfer.on_answer(answer, self.now_ms))
 
         self.note(f"{host.id} hands over to {transfer.successor}")
