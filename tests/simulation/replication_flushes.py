@@ -51,6 +51,8 @@ class FlushingWorld(World):
         self.flushing: dict[int, int] = {}
         """In which life."""
         self.transfers: dict[int, Transfer] = {}
+        self.asked_epochs: dict[Transfer, int] = {}
+        """With which partition epoch: as what may have been made of it, never with another one."""
         self.handed_over = 0
         for host in self.hosts.values():
             host.log = FlushedLog()
@@ -120,6 +122,8 @@ class FlushingWorld(World):
         if leader is None or leader.leader_epoch != transfer.leader_epoch:
             del self.transfers[host.id]
             return
+        if self.asked_epochs.get(transfer, leader.partition_epoch) != leader.partition_epoch:
+            self._do(host, transfer, transfer.on_leader(host.id, leader.leader_epoch, is_self=True))
         self._do(host, transfer, transfer.on_time(self.now_ms))
         reached = hand_over._reached(leader)
         self._do(host, transfer, transfer.on_committed(reached, leader.log_end_offset, self.now_ms))
@@ -149,12 +153,16 @@ class FlushingWorld(World):
     def _ask(self, host: Host, partition: IsrPartition, transfer: Transfer) -> None:
         leader, topic = partition.leader, host.image.topics["t"]
         assert leader is not None
-        self._check_given(host, leader.isr)
+        epoch = self.asked_epochs.setdefault(transfer, leader.partition_epoch)
+        is_committed = leader.high_watermark == leader.log_end_offset
+        must(bool(leader._counted) or is_committed, f"nobody but {host.id} is in sync, or may be")
+        if epoch == leader.partition_epoch:
+            self._check_given(host, leader.isr)
         request = HandOverLeaderRequest(
             topic_id=topic.topic_id,
             partition=0,
             leader_epoch=leader.leader_epoch,
-            partition_epoch=leader.partition_epoch,
+            partition_epoch=epoch,
             successor=transfer.successor,
             has_no_room=True,
             broker_id=host.id,
@@ -164,7 +172,7 @@ class FlushingWorld(World):
         def told(reply: Any, _: int) -> None:
             answer = Answer.UNKNOWN if isinstance(reply, KafkaError) else _answer(ErrorCode(reply.error_code))
             self.handed_over += answer is Answer.MADE
-            if self.transfers.get(host.id) is transfer:
+            if self.transfers.get(host.id) is transfer and host.partition is partition:
                 self._do(host, transfer, transfer.on_answer(answer, self.now_ms))
 
         self.note(f"{host.id} hands over to {transfer.successor}")

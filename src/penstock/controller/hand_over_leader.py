@@ -75,6 +75,8 @@ def _check_offered(request: HandOverLeaderRequest, move: Move | None) -> None:
 def _record(state: ControllerState, request: HandOverLeaderRequest) -> PartitionChangeRecord:
     topic = state.image.topics_by_id[request.topic_id]
     before = topic.partitions[request.partition]
+    if request.successor not in before.isr:  # an eligible leader has what is committed, which may not be all
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {request.successor} is not in sync")
     isr = [one for one in before.isr if one != request.broker_id] if request.has_no_room else None
     record = changed(Electorate(state), topic, request.partition, Wanted(isr=isr, leader=request.successor))
     if record is None or record.leader != request.successor:

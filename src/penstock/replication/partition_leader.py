@@ -148,9 +148,10 @@ class PartitionLeader:
     @property
     def given_offset(self) -> int:
         """All others that are in sync, or may be at any time, have what is before it: another one of them may lead and
-        nothing is cut, whatever this one's log keeps. It is committed only once this one keeps it, too.
+        nothing is cut, whatever this one's log keeps. It is committed only once this one keeps it, too. Where there is
+        no other, nobody has more than what is committed.
         """
-        return min((state.log_end_offset for state in self._counted), default=self.log_end_offset)
+        return min((state.log_end_offset for state in self._counted), default=self.high_watermark)
 
     def when_given(self, offset: int, waiter: Waiter) -> tuple[Waits, Wait]:
         """As soon as `given_offset` has reached that."""

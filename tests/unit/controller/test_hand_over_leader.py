@@ -169,3 +169,14 @@ def test_who_has_no_room_and_names_a_successor_that_cannot_lead_is_refused() -> 
     carry_out(controller, heartbeat(controller, 1, want_fence=True), 1001)
     assert handed(controller, has_no_room=True).error_code == ErrorCode.INVALID_REQUEST
     assert leaders(controller) == [2, 2, 2]
+
+
+def test_who_has_no_room_gives_nothing_to_an_eligible_leader_that_is_not_in_sync() -> None:
+    """It has what is committed, and the leader may have acknowledged more."""
+    controller = moved_away(settings=SETTINGS)
+    topic_id = controller.image.topics["pairs"].topic_id
+    controller.image.apply(
+        PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[2], eligible_leader_replicas=[1])
+    )
+    assert handed(controller, has_no_room=True).error_code == ErrorCode.INVALID_REQUEST
+    assert partition(controller, "pairs", 0) == (2, (2,))

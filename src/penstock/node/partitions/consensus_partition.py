@@ -127,6 +127,9 @@ class ConsensusPartition(Partition):
     ) -> None:
         raise AssertionError("its leader knows of no follower")
 
+    def note_high_watermark(self, before: int) -> None:
+        """Its group keeps that."""
+
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
         super().obey(node_id, image._replace(replicas=(node_id,), isr=(node_id,)), now_ms)
 

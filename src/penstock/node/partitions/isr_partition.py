@@ -146,8 +146,7 @@ class IsrPartition(Partition):
         else:
             self.kept.offset = offset
             call(self.kept.waits.take_due(offset))
-        if self.high_watermark != before:
-            self.dirty[self] = None
+        self.note_high_watermark(before)
         self.is_kept()
 
     def begin_at(self, offset: int) -> None:
@@ -175,7 +174,7 @@ class IsrPartition(Partition):
             return
         before = self.high_watermark
         call(leader.on_fetched(replica, fetch_offset, broker_epoch, now_ms, log_start_offset))
-        if self.high_watermark != before:
+        if self.high_watermark != before:  # for each fetch: not by another call
             self.dirty[self] = None
         if self.in_sync is not None and replica not in leader.isr:
             self.in_sync.fetched(self, replica)
@@ -183,11 +182,19 @@ class IsrPartition(Partition):
     def on_joining(self, replicas: Sequence[int]) -> None:
         """Wait for these followers, so that they can come in sync."""
         if self.leader is not None:
+            before = self.high_watermark
             call(self.leader.on_joining(replicas))
+            self.note_high_watermark(before)
 
     def on_isr_refused(self) -> None:
         if self.leader is not None:
+            before = self.high_watermark
             call(self.leader.on_refused())
+            self.note_high_watermark(before)
+
+    def note_high_watermark(self, before: int) -> None:
+        if self.high_watermark != before:
+            self.dirty[self] = None
 
     # this replica as a follower
 
@@ -204,8 +211,7 @@ class IsrPartition(Partition):
         if leader_start_offset > log.log_start_offset:
             log.advance_log_start(min(leader_start_offset, log.log_end_offset))
             self.dirty[self] = None
-        if self.high_watermark != before:
-            self.dirty[self] = None
+        self.note_high_watermark(before)
 
     def cut_to(self, offset: int, threads: Executor) -> asyncio.Future[None]:
         """Remove every batch that ends at `offset` or behind it, by a thread of the disk; the log is lent until that is
@@ -249,8 +255,9 @@ class IsrPartition(Partition):
     # roles
 
     def obey(self, node_id: int, image: PartitionImage, now_ms: int) -> None:
-        former, isr = self.leader, () if self.leader is None else self.leader.isr
+        former, isr, before = self.leader, () if self.leader is None else self.leader.isr, self.high_watermark
         super().obey(node_id, image, now_ms)
+        self.note_high_watermark(before)
         leader = self.leader
         if leader is not None and leader is not former:
             self.is_kept()

@@ -264,7 +264,13 @@ class Partition(ABC):
     def min_insync_replicas(self, count: int) -> None:
         self._min_insync_replicas = count
         if self.leader is not None and self.leader.min_insync_replicas != count:
+            before = self.high_watermark
             call(self.leader.on_configured(count))
+            self.note_high_watermark(before)
+
+    @abstractmethod
+    def note_high_watermark(self, before: int) -> None:
+        """It was this one, and may have moved: then it is to be written down, where that is this replica's business."""
 
     def check_leader(self, current_leader_epoch: int = -1) -> PartitionLeader:
         """The leader's state; KafkaError when this node does not lead in the epoch that the client knows (KIP-320)."""

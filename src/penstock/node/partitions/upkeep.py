@@ -119,10 +119,9 @@ class Upkeep:
         key = id(partition)
         far_ms, number = self._far.get(key, (FOR_EVER_MS, -1))
         if due_ms < far_ms:
-            number = next(self._numbers)
-            self._far[key] = due_ms, number
-            heapq.heappush(self._heap, (due_ms, number, key))
-        self._watched[key] = _Watched(number, due_ms, partition)
+            self._far[key] = far_ms, number = due_ms, next(self._numbers)
+            heapq.heappush(self._heap, (far_ms, number, key))
+        self._watched[key] = _Watched(number, far_ms, partition)
         self._resting[key] = partition
 
     def _wake(self, partitions: Iterable[Partition]) -> None:
@@ -207,7 +206,7 @@ class Upkeep:
         if not log.is_loaded and now_ms < watched.check_ms:
             self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
             return
-        retired = 0
+        retired, is_done = 0, False
         try:
             if log.awaits_flush:
                 await self._threads.do(partial(log.maybe_flush, now_ms))
@@ -217,6 +216,7 @@ class Upkeep:
                 retired = partition.retain(now_ms)
                 if log.config.retention_consumed:
                     self.kept_until_consumed(partition)
+            is_done = not retired
         except LentError:  # since it was flushed
             log.when_back(partial(self._look_again, partition))
             return
@@ -225,10 +225,10 @@ class Upkeep:
         except Exception:  # it has its next turn all the same
             logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
-            self._go_on(partition, self._next_ms(log, retired, now_ms), now_ms, has_retired=retired > 0)
+            self._go_on(partition, self._next_ms(log, retired, now_ms), now_ms, is_done=is_done)
 
-    def _go_on(self, partition: Partition, deadline_ms: int, now_ms: int, *, has_retired: bool) -> None:
-        rests_until_ms = None if has_retired else self._rests_until_ms(partition)
+    def _go_on(self, partition: Partition, deadline_ms: int, now_ms: int, *, is_done: bool) -> None:
+        rests_until_ms = self._rests_until_ms(partition) if is_done else None
         if rests_until_ms is not None and rests_until_ms > deadline_ms:
             self._rest(partition, rests_until_ms)
         else:
@@ -270,7 +270,10 @@ class Upkeep:
         removal_ms = self._directories.next_removal_ms()
         if removal_ms is not None:
             deadlines.append(removal_ms)
-        return max(0, min(deadlines) - self._now_ms()) / 1000 if deadlines else None
+        if not deadlines:
+            return None
+        wait_ms = min(deadlines) - self._now_ms()
+        return min(max(0, wait_ms), self._intervals.retention_check_ms) / 1000  # the clock may jump, the machine sleep
 
     @staticmethod
     async def _repeat(interval_ms: int, action: Callable[[], Awaitable[None]]) -> None:

@@ -126,6 +126,36 @@ def test_a_partition_is_dirty_when_its_log_or_its_high_watermark_moves(one: One)
     assert (one.is_dirty(), one.partition.high_watermark, one.partition.log.log_end_offset) == (True, 7, 7)
 
 
+def test_a_high_watermark_that_moves_without_a_record_is_written_down(one: One) -> None:
+    """Nobody may append any more: what the last checkpoint says is what a start goes by."""
+    one.obey(NODE_ID, [NODE_ID, OTHER])
+    one.append()
+    one.partition.min_insync_replicas = 2
+    assert one.is_dirty()
+    one.obey(NODE_ID, [NODE_ID])
+    assert (one.is_dirty(), one.partition.high_watermark) == (False, 0), "one replica is not enough"
+    one.partition.min_insync_replicas = 1
+    assert (one.is_dirty(), one.partition.high_watermark) == (True, 1)
+    one.partition.on_joining([OTHER])
+    one.append()
+    assert one.is_dirty()
+    one.partition.on_joining([])
+    assert (one.is_dirty(), one.partition.high_watermark) == (True, 2)
+    assert one.partition.leader is not None
+    one.partition.leader.on_proposed([NODE_ID, OTHER])
+    one.append()
+    assert one.is_dirty()
+    one.partition.on_isr_refused()
+    assert (one.is_dirty(), one.partition.high_watermark) == (True, 3)
+    one.obey(NODE_ID, [NODE_ID, OTHER])
+    one.append()
+    assert one.is_dirty()
+    one.obey(NODE_ID, [NODE_ID])
+    assert (one.is_dirty(), one.partition.high_watermark) == (True, 4)
+    one.obey(NODE_ID, [NODE_ID])
+    assert not one.is_dirty()
+
+
 @pytest.mark.parametrize(
     ("error", "followers", "is_told"),
     [(28, [NODE_ID, OTHER], True), (28, [NODE_ID], False), (24, [NODE_ID, OTHER], False)],

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.node.on_disk import NODE_ID, NOW_MS, Node, node_on, topic_records
 
-from penstock.metadata.image import PartitionImage
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image import PartitionImage, ResourceType
+from penstock.metadata.records import ConfigRecord
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.upkeep import UpkeepIntervals
 from penstock.protocol.records import Record, encode_batch
@@ -154,3 +156,42 @@ async def test_one_that_begins_later_is_looked_at_again(looks_at: LooksAt) -> No
         await looks.rest()
         looks.partition.begin_at(1)
         assert await looks.during(6 * MINUTE_MS) >= 1
+
+
+async def test_one_whose_log_was_left_while_it_rested_is_looked_at_when_it_grows(looks_at: LooksAt) -> None:
+    """A cut that finds no room leaves it so, and tells nobody; the records come later."""
+    with looks_at(retention_ms=str(DAY_MS)) as looks:
+        await looks.rest()
+        never = ConfigRecord(
+            resource_type=ResourceType.TOPIC, resource_name="orders", name="retention.ms", value=str(1000 * DAY_MS)
+        )
+        looks.node.commit(never)
+        await looks.during(10 * MINUTE_MS)
+        looks.partition.log.flush()
+        looks.partition.log.abandon()
+        await looks.during(2 * DAY_MS, 10 * MINUTE_MS)
+        looks.node.produce(b"b")
+        assert await looks.during(10 * MINUTE_MS) >= 1
+
+
+async def test_one_that_could_not_be_looked_after_does_not_rest(
+    looks_at: LooksAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with looks_at(retention_ms="-1", retention_bytes="0") as looks:
+        looks.node.produce(b"a")
+        looks.node.upkeep.watch(looks.partition)
+        with monkeypatch.context() as broken:
+            broken.setattr(PartitionLog, "apply_retention", lambda *_, **__: 1 // 0)
+            assert await looks.during(10 * MINUTE_MS) >= 1
+        await looks.during(10 * MINUTE_MS)
+        assert looks.start == 1
+
+
+async def test_the_clock_is_looked_at_though_all_rest(looks_at: LooksAt) -> None:
+    """It may be set, and a machine that slept has not counted that as waiting."""
+    with looks_at(retention_ms=str(2 * DAY_MS)) as looks:
+        await looks.rest()
+        assert looks.node.upkeep._resting
+        wait_s = looks.node.upkeep._seconds_to_next()
+        assert wait_s is not None
+        assert wait_s <= 5 * MINUTE_MS / 1000

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.unit.node.held_threads import HeldThreads
-from tests.unit.node.on_disk import Node, batch
+from tests.unit.node.on_disk import NODE_ID, Node, batch
 from tests.unit.node.partitions.test_flushes import turns
 from tests.unit.node.partitions.test_hand_over import OTHER, Giving, replicated_node
 
 from penstock.leadership.transfer import Answer, State
 from penstock.log.segments import Segments
+from penstock.metadata.records import PartitionChangeRecord
 from penstock.node.environment import tasks
 from penstock.node.partitions import flushes
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -126,6 +127,18 @@ async def test_who_is_stuck_hands_over_when_the_others_have_everything(stuck: St
     await giving.answer(Answer.MADE)
     giving.lead(OTHER)
     assert giving.state() is State.FORWARDING
+    await giving.hand_over.stop()
+
+
+async def test_who_is_stuck_and_alone_in_sync_hands_over_nothing(stuck: Stuck) -> None:
+    """An eligible leader lacks what is not committed, and here that is acknowledged without."""
+    stuck.append(b"a", b"b")
+    stuck.partition.got_stuck()
+    giving = GivingUp(stuck.node)
+    giving.follow(1)
+    stuck.node.commit(PartitionChangeRecord(partition_id=0, topic_id=stuck.partition.topic_id, isr=[NODE_ID]))
+    await turns()
+    assert giving.state() is State.CATCHING_UP
     await giving.hand_over.stop()
 
 
