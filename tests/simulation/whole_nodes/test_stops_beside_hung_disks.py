@@ -79,6 +79,7 @@ async def live(machine: Machine, loop: VirtualLoop, begins_to_hang: Callable[[],
     await asyncio.sleep(0.1)
     since_s = loop.moment
     await machine.process.spawn(loop, machine.node.stop())
+    assert not machine.node.parts.quorum.is_running, "it goes on in the quorum"
     return loop.moment - since_s
 
 

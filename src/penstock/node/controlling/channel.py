@@ -102,9 +102,11 @@ class ControllerChannel:
     async def stop(self) -> None:
         for asking in list(self._under_way):
             asking.cancel()
-        await all_ended(self._under_way)
-        if self._remote is not None:
-            await self._remote.close()
+        try:
+            await all_ended(self._under_way)
+        finally:
+            if self._remote is not None:
+                await self._remote.close()
 
     # -- asking until there is an answer ------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +78,7 @@ class Coordinators:
     async def stop(self) -> None:
         self._later.clear()
         self._is_running = False
-        for host in self._hosts.values():
-            await host.stop()
+        await asyncio.gather(*(host.stop() for host in self._hosts.values()))
 
     # -- handing over -------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,13 @@ async def all_ended(working: Iterable[asyncio.Future[Any]]) -> None:
             raise hangs(", ".join(sorted(names)))
 
 
+async def _settle(working: Iterable[asyncio.Future[Any]], timeout_s: float | None) -> None:
+    if timeout_s is None:
+        await all_ended(working)
+    elif under_way := list(working):
+        await asyncio.wait(under_way, timeout=timeout_s)
+
+
 def hangs(what: str) -> KafkaError:
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a disk may hang, not ended within {ENDS_S:g} s: {what}")
 
@@ -79,10 +86,7 @@ class Tasks:
 
     async def settle(self, timeout_s: float | None = None) -> None:
         """Wait until those that run now have ended, or as long as that; without a time as `all_ended`."""
-        if timeout_s is None:
-            await all_ended(self._running)
-        elif self._running:
-            await asyncio.wait(self._running, timeout=timeout_s)
+        await _settle(self._running, timeout_s)
 
     async def stop(self) -> None:
         self.cancel()
@@ -108,6 +112,6 @@ class Threads:
     async def do(self, work: Callable[..., T], *args: object) -> T:
         return await asyncio.shield(self.begin(work, *args))
 
-    async def settle(self) -> None:
-        """As `all_ended`."""
-        await all_ended(self._working)
+    async def settle(self, timeout_s: float | None = None) -> None:
+        """As `Tasks.settle`."""
+        await _settle(self._working, timeout_s)

@@ -175,7 +175,7 @@ class QuorumDriver:
         """A leader waits a while for what was appended, and tells the others that it goes."""
         patience_ms = self.member.settings.request_timeout_ms
         if self.is_running:
-            await self.threads.settle()
+            await self.threads.settle(patience_ms / 1000)
             if (last := self._applier.last_waiting) is not None:
                 await asyncio.wait([last], timeout=patience_ms / 1000)
             if resign and self.is_running:
@@ -183,8 +183,7 @@ class QuorumDriver:
         if resign:
             await self._peers.settle(ask.EndEpoch, patience_ms)
         self._end(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is stopping"))
-        await self.threads.settle()
-        await self._peers.stop()
+        await asyncio.gather(self.threads.settle(), self._peers.stop())
 
     def resign(self, successor_id: int | None = None) -> None:
         """Lead no longer, if this replica does: another voter shall, if possible this one."""
