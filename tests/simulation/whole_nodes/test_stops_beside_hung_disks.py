@@ -36,6 +36,8 @@ PLAN = Plan(
 SHUTDOWN_TIMEOUT_S = 300
 SECONDS = [0.0, 0.05, 1.0, 5.01, 60.0]
 """How long after the node was given work its threads begin to hang."""
+ALWAYS = [("all", 0.0), ("of a disk", 1.0), ("shared", 5.01)]
+CASES = [(which, after_s) for which in ("all", "of a disk", "shared") for after_s in SECONDS]
 
 
 def hang(loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch, which: Callable[[object], bool]) -> None:
@@ -84,8 +86,9 @@ async def live(machine: Machine, loop: VirtualLoop, begins_to_hang: Callable[[],
 
 
 @pytest.mark.filterwarnings("ignore")  # coroutines of killed processes end in the middle
-@pytest.mark.parametrize("which", ["all", "of a disk", "shared"])
-@pytest.mark.parametrize("after_s", SECONDS)
+@pytest.mark.parametrize(
+    ("which", "after_s"), [case if case in ALWAYS else pytest.param(*case, marks=pytest.mark.soak) for case in CASES]
+)
 def test_it_stops_in_time(monkeypatch: pytest.MonkeyPatch, which: str, after_s: float) -> None:
     hangs = {"all": lambda _: True, "of a disk": lambda one: one is not None, "shared": lambda one: one is None}[which]
     loop = VirtualLoop(Random(2))
