@@ -5,7 +5,8 @@ refused thing is told as the request told it, and nothing else is said of it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.api import AnyApiKey, ApiKey
@@ -37,6 +38,8 @@ _PARTS: Final = {
 """By a response item's field for its parts: the request's field for the same."""
 _BARE: Final = ("name", "group_id", "transactional_id", "key", "partition_index", "partition_id")
 """The response's field for an item that is a mere name or number in the request."""
+NOWHERE: Final = ""
+"""The request has no such parts."""
 _TOKEN_TIMES: Final = ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms")
 _NONE: Final[dict[str, int | None]] = {
     **dict.fromkeys(("producer_epoch", "low_watermark", "node_id", "port", "committed_offset", *_TOKEN_TIMES), -1),
@@ -84,22 +87,45 @@ def refused(response: Message, field: str, thing: object, error: KafkaError) -> 
     return _refused(response.__fields__[field].kind, thing, error)
 
 
+class _Layout(NamedTuple):
+    """What a response item takes from a thing of the request, found once for each pair of their classes."""
+
+    said: tuple[tuple[str, str], ...]
+    """The response's field and the request's."""
+    parts: tuple[tuple[str, str, Any], ...]
+    """The same for fields of parts, and the class of the response's."""
+    fixed: dict[str, Any]
+
+
+@cache
+def _layout(item_class: Any, thing_class: type[Message]) -> _Layout:
+    fields, asked = item_class.__fields__, thing_class.__fields__
+    said: dict[str, str] = {name: name for name in _SAID if name in fields and name in asked}
+    fixed: dict[str, Any] = {name: it for name, it in _NONE.items() if name in fields}
+    for name in ("user", "topic_name"):
+        if name in fields and name not in said:
+            if "name" in asked:
+                said[name] = "name"
+            else:
+                fixed[name] = ""
+    found = ((name, next((one for one in origins if one in asked), NOWHERE)) for name, origins in _PARTS.items())
+    parts = tuple((name, origin, fields[name].kind) for name, origin in found if name in fields)
+    return _Layout(tuple(said.items()), parts, fixed)
+
+
 def _refused(item_class: Any, thing: object, error: KafkaError) -> Any:
     fields = item_class.__fields__
     if not isinstance(thing, Message):
         return _with_error(item_class, error, **{next(name for name in _BARE if name in fields): thing})
-    values: dict[str, Any] = {
-        name: getattr(thing, name) for name in _SAID if name in fields and name in thing.__fields__
-    }
-    if "user" in fields:
-        values["user"] = getattr(thing, "name", "")
-    if "topic_name" in fields and "topic_name" not in values:
-        values["topic_name"] = getattr(thing, "name", "")
-    for name, origins in _PARTS.items():
-        if name in fields:
-            parts = next((getattr(thing, origin) or () for origin in origins if origin in thing.__fields__), ())
-            values[name] = [_refused(fields[name].kind, part, error) for part in parts]
-    return _with_error(item_class, error, **values)
+    said, parts, fixed = _layout(item_class, type(thing))
+    values: dict[str, Any] = {name: getattr(thing, origin) for name, origin in said} | fixed
+    if "error_code" in fields:
+        values["error_code"] = error.code
+    if "error_message" in fields:
+        values["error_message"] = error.message
+    for name, origin, kind in parts:
+        values[name] = [_refused(kind, part, error) for part in getattr(thing, origin, None) or ()]
+    return item_class(**values)
 
 
 def _with_error(message_class: Any, error: KafkaError, **values: Any) -> Any:

@@ -71,6 +71,7 @@ CALLS: dict[str, Callable[[Admin], Awaitable[object]]] = {
     "groups.delete_offsets": lambda admin: admin.groups.delete_offsets("g", [T0]),
     "share_groups.describe": lambda admin: admin.share_groups.describe("g"),
     "share_groups.offsets": lambda admin: admin.share_groups.offsets("g", [T0]),
+    "share_groups.offsets_of": lambda admin: admin.share_groups.offsets_of(["g"]),
     "share_groups.progress": lambda admin: admin.share_groups.progress("g", {T0: SharePosition(0, 0, 0)}),
     "share_groups.set_offsets": lambda admin: admin.share_groups.set_offsets("g", {T0: OffsetAndMetadata(1)}),
     "share_groups.delete_offsets": lambda admin: admin.share_groups.delete_offsets("g", ["t"]),
