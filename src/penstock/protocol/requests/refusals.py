@@ -94,14 +94,14 @@ class _Layout(NamedTuple):
     """The response's field and the request's."""
     parts: tuple[tuple[str, str, Any], ...]
     """The same for fields of parts, and the class of the response's."""
-    fixed: dict[str, Any]
+    fixed: dict[str, str]
 
 
 @cache
 def _layout(item_class: Any, thing_class: type[Message]) -> _Layout:
     fields, asked = item_class.__fields__, thing_class.__fields__
     said: dict[str, str] = {name: name for name in _SAID if name in fields and name in asked}
-    fixed: dict[str, Any] = {name: it for name, it in _NONE.items() if name in fields}
+    fixed = dict[str, str]()
     for name in ("user", "topic_name"):
         if name in fields and name not in said:
             if "name" in asked:
@@ -119,16 +119,21 @@ def _refused(item_class: Any, thing: object, error: KafkaError) -> Any:
         return _with_error(item_class, error, **{next(name for name in _BARE if name in fields): thing})
     said, parts, fixed = _layout(item_class, type(thing))
     values: dict[str, Any] = {name: getattr(thing, origin) for name, origin in said} | fixed
-    if "error_code" in fields:
-        values["error_code"] = error.code
-    if "error_message" in fields:
-        values["error_message"] = error.message
     for name, origin, kind in parts:
         values[name] = [_refused(kind, part, error) for part in getattr(thing, origin, None) or ()]
-    return item_class(**values)
+    return _with_error(item_class, error, **values)
 
 
 def _with_error(message_class: Any, error: KafkaError, **values: Any) -> Any:
     """Messages have fields for the code or its text, both, or neither."""
-    told = {"error_code": error.code, "error_message": error.message, **_NONE}
-    return message_class(**{name: it for name, it in told.items() if name in message_class.__fields__}, **values)
+    fields = message_class.__fields__
+    if "error_code" in fields:
+        values["error_code"] = error.code
+    if "error_message" in fields:
+        values["error_message"] = error.message
+    return message_class(**_nothing(message_class), **values)
+
+
+@cache
+def _nothing(message_class: Any) -> dict[str, int | None]:
+    return {name: it for name, it in _NONE.items() if name in message_class.__fields__}
