@@ -31,6 +31,7 @@ from penstock.client.admin import Admin
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.log.retention import CHECK_INTERVAL_MS
 
 TOPICS, PARTITIONS, GROUPS = 10_000, 10, 2_000
 AT_ONCE: Final = 500
@@ -41,8 +42,9 @@ BESIDE_S: Final = 20
 BEGINS_S: Final = 20
 """A page's first looks at a cluster are over then."""
 LOOKED_S: Final = 40
-"""What the node looks after now and then is not what a page costs: pages come first, as it looks after each log five
-minutes after its first record.
+FIRST_LOOK_S: Final = 2 * CHECK_INTERVAL_MS / 1000 + 30
+"""So long after it was filled the node has looked after each log once, which is not what a page costs: these looks are
+spread over an interval, and begin after one.
 """
 MB: Final = 1_000_000
 SAID_S: Final = 5.0
@@ -208,7 +210,8 @@ def main(topics: int) -> None:
     with running_node(settings, command) as node:
         took_s = in_seconds(lambda: asyncio.run(fill(node.address, topics)))
         print(f"  {topics * PARTITIONS:,} partitions in {took_s:.0f} s")
-        print(f"  the node has {node.resident_mb:.0f} MB", flush=True)
+        print(f"  the node has {node.resident_mb:.0f} MB; pages wait for its first look after each log", flush=True)
+        time.sleep(FIRST_LOOK_S)
         if (reason := why_none()) is None:
             of_console(node.address, topics, psutil.Process(node.pid))
         else:

@@ -337,17 +337,22 @@ class LogContent:
 
     def maybe_flush(self, flush_ms: int, now_ms: int) -> bool:
         """Flush records that were written `flush_ms` ago; sealed segments a while after their roll in any case."""
-        cuts, since, active = self._cuts, self.dirty_since_ms, self.segments.active
-        if since is None:
+        cuts, since, sealed_end = self._cuts, self.dirty_since_ms, self.segments.active.base_offset
+        if since is None or not self.flush_is_due(flush_ms, now_ms):
             return False
         if now_ms - since >= flush_ms:
             self.flush()
-            return True
-        sealed_end = active.base_offset
-        if self.recovery_point >= sealed_end or now_ms - (active.created_ms or now_ms) < SEALED_FLUSH_DELAY_MS:
-            return False
-        self._flush(self._unflushed()[:-1], sealed_end, cuts)
+        else:
+            self._flush(self._unflushed()[:-1], sealed_end, cuts)
         return True
+
+    def flush_is_due(self, flush_ms: int, now_ms: int) -> bool:
+        """Whether `maybe_flush` has something to do."""
+        since, active = self.dirty_since_ms, self.segments.active
+        if since is None or now_ms - since >= flush_ms:
+            return since is not None
+        has_sealed = self.recovery_point < active.base_offset
+        return has_sealed and now_ms - (active.created_ms or now_ms) >= SEALED_FLUSH_DELAY_MS
 
     def _unflushed(self) -> list[Segment]:
         """A recovery would begin with the first one: if that was flushed before it was sealed, its indexes were not."""

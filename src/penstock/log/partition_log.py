@@ -294,10 +294,9 @@ class PartitionLog(LogHolder):
     def is_dirty(self) -> bool:
         return self._content is not None and self._content.is_dirty
 
-    @property
-    def awaits_flush(self) -> bool:
-        """Some records were written with which no flush has begun: else `maybe_flush` has nothing to do."""
-        return self._content is not None and self._content.dirty_since_ms is not None
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether `maybe_flush` has something to do."""
+        return self._content is not None and self._content.flush_is_due(self.config.flush_ms, now_ms)
 
     def flush(self) -> None:
         """All earlier appends outlive a power cut. May run in a thread beside appends."""

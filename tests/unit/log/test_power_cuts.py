@@ -21,6 +21,7 @@ from penstock.protocol.control.records import ControlType
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
 from penstock.testing.simulator.loop import Process, VirtualLoop
 
+FLUSH_MS = 1 << 40
 BATCHES = 12
 CONFIG = LogConfig(segment_bytes=3 * len(batch(1)), index_interval_bytes=0)
 
@@ -142,7 +143,9 @@ class History:
         self.random = Random(seed)
         self.host = HostDisk(VirtualLoop(Random(seed)), Random(seed))
         self.config = LogConfig(
-            segment_bytes=self.random.choice((400, 900, 5_000)), index_interval_bytes=self.random.choice((0, 200))
+            flush_ms=FLUSH_MS,
+            segment_bytes=self.random.choice((400, 900, 5_000)),
+            index_interval_bytes=self.random.choice((0, 200)),
         )
         self.log, disk = open_log(self.host, config=self.config)
         disk.sync_directory("d")
@@ -175,7 +178,7 @@ class History:
         self.versions.append(list(self.batches))
         assert self.log.log_end_offset == self.end
         assert self.log.recovery_point <= self.end
-        assert self.log.awaits_flush is self.awaits_flush
+        assert self.log.flush_is_due(NOW + FLUSH_MS) is self.awaits_flush
 
     @property
     def end(self) -> int:
@@ -196,9 +199,13 @@ class History:
             self.log.flush()
             assert not self.log.is_dirty
         else:
-            is_due = self.log.awaits_flush and self.log.segments[-1].created_ms is not None
-            self.log.maybe_flush(NOW + SEALED_FLUSH_DELAY_MS)
-            assert not is_due or self.log.recovery_point >= self.log.segments[-1].base_offset
+            active, now_ms = self.log.segments[-1], NOW + SEALED_FLUSH_DELAY_MS
+            is_due = (
+                self.awaits_flush and active.created_ms is not None and self.log.recovery_point < active.base_offset
+            )
+            assert self.log.flush_is_due(now_ms) is is_due
+            assert self.log.maybe_flush(now_ms) is is_due
+            assert not is_due or self.log.recovery_point >= active.base_offset
 
     def cut(self) -> None:
         offset = self.random.randrange(self.batches[0][0], self.end + 1)

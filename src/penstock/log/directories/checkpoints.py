@@ -17,7 +17,7 @@ class Checkpoints:
     """Each is a file beside its logs, written when it changes. Writing raises KafkaError(KAFKA_STORAGE_ERROR).
 
     It waits for the disk, so threads do it while logs come and go: what is written is gathered under the lock of its
-    directory, which a log takes whose name was another's.
+    directory, which a log takes whose name was another's. `only` one directory is written, or each that is online.
     """
 
     def __init__(self, roots: LogRoots) -> None:
@@ -29,9 +29,9 @@ class Checkpoints:
             found[log.parent].append(log)
         return [(directory, found[directory.path]) for directory in self._roots.online]
 
-    def write(self, logs: PartitionLogs) -> None:
+    def write(self, logs: PartitionLogs, only: LogDirectory | None = None) -> None:
         """Recovery points, log start offsets and compacted offsets."""
-        self._each(lambda directory: self.write_of(directory, _in(directory, logs)))
+        self._each(lambda directory: self.write_of(directory, _in(directory, logs)), only)
 
     def write_of(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
@@ -45,7 +45,9 @@ class Checkpoints:
     def write_cleaned_offsets(self, logs: PartitionLogs) -> None:
         self._each(lambda directory: _write_cleaned_offsets(directory, _in(directory, logs)))
 
-    def write_high_watermarks(self, logs: PartitionLogs, offsets: dict[TopicPartition, int]) -> None:
+    def write_high_watermarks(
+        self, logs: PartitionLogs, offsets: dict[TopicPartition, int], only: LogDirectory | None = None
+    ) -> None:
         """Few logs of many may have one: the others are not looked at."""
 
         def write(directory: LogDirectory) -> None:
@@ -53,12 +55,12 @@ class Checkpoints:
             its = {key: it for key, it, log in found if log is not None and log.parent == directory.path}
             _write(directory, directory.write_high_watermarks, its)
 
-        self._each(write)
+        self._each(write, only)
 
-    def _each(self, write: Callable[[LogDirectory], None]) -> None:
+    def _each(self, write: Callable[[LogDirectory], None], only: LogDirectory | None = None) -> None:
         """One that fails, or is full for a while, keeps nothing from the others."""
         problems = list[KafkaError]()
-        for directory in self._roots.online:
+        for directory in self._roots.online if only is None else [only]:
             try:
                 with directory.checkpointing:
                     write(directory)

@@ -29,7 +29,8 @@ async def all_ended(working: Iterable[asyncio.Future[Any]]) -> None:
         _, left = await asyncio.wait(under_way, timeout=ENDS_S)
         if left:
             names = {one.get_name() if isinstance(one, asyncio.Task) else "threads" for one in left}
-            raise hangs(", ".join(sorted(names)))
+            text = f"a disk may hang, not ended within {ENDS_S:g} s: {', '.join(sorted(names))}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
 
 
 async def _settle(working: Iterable[asyncio.Future[Any]], timeout_s: float | None) -> None:
@@ -37,10 +38,6 @@ async def _settle(working: Iterable[asyncio.Future[Any]], timeout_s: float | Non
         await all_ended(working)
     elif under_way := list(working):
         await asyncio.wait(under_way, timeout=timeout_s)
-
-
-def hangs(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a disk may hang, not ended within {ENDS_S:g} s: {what}")
 
 
 class Tasks:

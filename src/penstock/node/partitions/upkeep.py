@@ -2,8 +2,9 @@
 
 Each partition has one deadline in a heap and one timer stands for the earliest of them, so a partition that needs
 nothing costs nothing. Of several that are due at a time the first that was watched is the first. The heap has keys
-alone: a deadline that no longer holds keeps nothing alive. Checkpoints are written at their intervals, by a thread, and
-only if something was appended since.
+alone: a deadline that no longer holds keeps nothing alive. Checkpoints are written at their intervals, and only if
+something was appended since. What waits for a disk is done by threads of that disk, a log after the other: while it
+hangs, the logs of other disks are looked after.
 
 | a partition | is looked at                                           | until                                       |
 | ----------- | ------------------------------------------------------ | ------------------------------------------- |
@@ -27,7 +28,8 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import CHECK_INTERVAL_MS, FOR_EVER_MS, SEGMENTS_AT_ONCE
 from penstock.node.environment.alarm import Turns
 from penstock.node.environment.signal import Signal
-from penstock.node.environment.tasks import ENDS_S, Tasks, Threads, hangs
+from penstock.node.environment.tasks import Tasks, Threads
+from penstock.node.partitions.each_disk import EachDisk
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -80,7 +82,10 @@ class Upkeep:
         self._numbers = itertools.count()
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._tasks = Tasks()
-        self._threads = Threads()
+        self._high_watermark_writes, self._log_writes = EachDisk(directories.roots), EachDisk(directories.roots)
+        self._looks = Tasks()
+        """Each flushes the logs of a directory that are due."""
+        self._due: dict[str, dict[Partition, None]] = {}
         self._flushes: Flushes | None = None
         self._changed = asyncio.Event()
 
@@ -140,6 +145,8 @@ class Upkeep:
             known.pop(id(partition), None)
         self.dirty.pop(partition, None)
         self._high_watermarks.pop((partition.topic, partition.index), None)
+        for due in self._due.values():
+            due.pop(partition, None)
         self._changed.set()
 
     def start(self) -> None:
@@ -151,18 +158,18 @@ class Upkeep:
     async def stop(self) -> None:
         """The caller closes the logs."""
         await self._tasks.stop()
+        for due in self._due.values():
+            due.clear()
         try:
-            await self._threads.settle()  # the files must not be closed under them
+            await asyncio.gather(*(it.settle() for it in (self._looks, self._log_writes, self._high_watermark_writes)))
         finally:
             if self._flushes is not None:
                 await self._flushes.stop()
         try:
-            async with asyncio.timeout(ENDS_S):
-                await self.checkpoint_high_watermarks()
-        except TimeoutError as error:
-            raise hangs("the last checkpoint of high watermarks") from error
+            await self.checkpoint_high_watermarks()
         except KafkaError as error:
             logger.error("a checkpoint could not be written: %s", error.message)
+        await self._high_watermark_writes.settle()
 
     async def checkpoint_high_watermarks(self) -> None:
         if not self.dirty:
@@ -172,15 +179,16 @@ class Upkeep:
         self._wake(written)
         for partition in written:
             self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
+        write, left = self._directories.checkpoints.write_high_watermarks, self._directories.roots.paths
         try:
-            write = self._directories.checkpoints.write_high_watermarks
-            await self._threads.do(partial(write, self._directories.logs, self._high_watermarks))
-        except BaseException:
-            self.dirty.update((partition, None) for partition in written if id(partition) in self._watched)
-            raise
+            hang = await self._high_watermark_writes.do(partial(write, self._directories.logs, self._high_watermarks))
+            left = [directory.path for directory in hang]
+        finally:
+            if left:
+                self.dirty.update((one, None) for one in written if id(one) in self._watched and one.log.parent in left)
 
     async def _checkpoint_logs(self) -> None:
-        await self._threads.do(partial(self._directories.checkpoints.write, self._directories.logs))
+        await self._log_writes.do(partial(self._directories.checkpoints.write, self._directories.logs))
 
     async def run_due(self) -> None:
         now_ms = self._now_ms()
@@ -206,19 +214,41 @@ class Upkeep:
         if not log.is_loaded and now_ms < watched.check_ms:
             self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
             return
-        retired, is_done = 0, False
+        if log.flush_is_due(now_ms):
+            self._flush_later(partition)
+            return
+        await self._look_at(partition, asyncio.sleep(0), now_ms)  # others have their turn all the same
+
+    def _flush_later(self, partition: Partition) -> None:
+        path = partition.log.parent
+        if path not in self._due:
+            self._due[path] = {}
+            self._looks.start(self._flush_due(path), f"flush logs in {path}")
+        self._due[path][partition] = None
+
+    async def _flush_due(self, path: str) -> None:
+        """Those of a directory that are due, until there is none."""
+        due, threads = self._due[path], Threads(self._directories.roots[path].threads)
         try:
-            if log.awaits_flush:
-                await self._threads.do(partial(log.maybe_flush, now_ms))
-            else:  # which is most often, and costs a twentieth; others have their turn all the same
-                await asyncio.sleep(0)
+            while due:
+                partition, now_ms = next(iter(due)), self._now_ms()
+                await self._look_at(partition, threads.do(partition.log.maybe_flush, now_ms), now_ms)
+                due.pop(partition, None)
+        finally:
+            del self._due[path]
+
+    async def _look_at(self, partition: Partition, is_flushed: Awaitable[object], now_ms: int) -> None:
+        log, retired, is_done = partition.log, 0, False
+        try:
+            await is_flushed
             if id(partition) in self._watched:
                 retired = partition.retain(now_ms)
                 if log.config.retention_consumed:
                     self.kept_until_consumed(partition)
             is_done = not retired
-        except LentError:  # since it was flushed
-            log.when_back(partial(self._look_again, partition))
+        except LentError:  # since it was due
+            if not log.when_back(partial(self._look_again, partition)):
+                self._look_again(partition)
             return
         except KafkaError as error:
             logger.error("%s-%s: %s", partition.topic, partition.index, error.message)

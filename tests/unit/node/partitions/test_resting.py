@@ -36,6 +36,7 @@ class Looks:
             self.node.now_ms += step_ms
             await self.node.upkeep.checkpoint_high_watermarks()
             await self.node.upkeep.run_due()
+            await self.node.upkeep._looks.settle()
         return self.seen - before
 
     async def rest(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
 from penstock.log.directories.checkpoints import Checkpoints
+from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.metadata.image import ResourceType
@@ -33,6 +34,7 @@ async def later(node: Node, ms: int) -> None:
     """Time goes by and what is due is done."""
     node.now_ms += ms
     await node.upkeep.run_due()
+    await node.upkeep._looks.settle()
 
 
 async def test_old_records_go_when_their_time_has_come(node: Node) -> None:
@@ -75,7 +77,7 @@ async def test_a_shorter_retention_holds_at_once(node: Node) -> None:
     node.commit(
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="orders", name="retention.ms", value="1000")
     )
-    await node.upkeep.run_due()
+    await later(node, 0)
     assert node.partition().log.log_start_offset == 1
 
 
@@ -103,7 +105,7 @@ async def test_partitions_that_are_due_at_once_come_in_the_order_in_which_they_w
 ) -> None:
     """Not in that of their addresses, which is another one in each run: a simulation would not repeat itself."""
     seen: list[int] = []
-    with node_on(tmp_path / "many", *topic_records(partitions=4)) as node:
+    with node_on(tmp_path / "many", *topic_records(partitions=4, flush_ms="1")) as node:
         monkeypatch.setattr(PartitionLog, "maybe_flush", lambda log, now_ms: seen.append(log.partition))
         order = [2, 0, 3, 1]
         for index in order:
@@ -162,7 +164,7 @@ async def test_each_checkpoint_is_written_at_its_own_interval(
     async with asyncio.timeout(30):
         while "orders 0 1" not in (path.read_text() if (path := tmp_path / name).exists() else ""):
             await asyncio.sleep(0)
-    await node.upkeep._tasks.stop()
+    await node.upkeep.stop()
 
 
 async def test_high_watermarks_that_could_not_be_written_are_written_later(
@@ -208,6 +210,7 @@ async def test_the_disk_holds_up_nobody_but_a_stop(
         assert may_end.wait(30)
 
     monkeypatch.setattr(where, name, wait)
+    monkeypatch.setattr(PartitionLog, "flush_is_due", lambda *_: True)
     node.upkeep._intervals = UpkeepIntervals(high_watermark_checkpoint_ms=1, recovery_point_checkpoint_ms=1)
     node.produce(b"a")
     node.upkeep.watch(node.partition(), due_ms=node.now_ms)
@@ -221,6 +224,54 @@ async def test_the_disk_holds_up_nobody_but_a_stop(
     finally:
         may_end.set()
     await stopping
+
+
+async def test_a_disk_that_hangs_holds_up_neither_looks_nor_checkpoints_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / name for name in ("hung", "well")]
+    records = topic_records(partitions=2, retention_ms=str(RETENTION_MS), flush_ms="1")
+    may_end = threading.Event()
+    maybe_flush, write = PartitionLog.maybe_flush, LogDirectory.write_high_watermarks
+
+    def hang_in(directory: str) -> None:
+        assert not directory.startswith(str(places[0])) or may_end.wait(30)
+
+    def flush_late(log: PartitionLog, now_ms: int) -> None:
+        hang_in(log.parent)
+        maybe_flush(log, now_ms)
+
+    def write_late(directory: LogDirectory, offsets: dict[tuple[str, int], int]) -> None:
+        hang_in(directory.path)
+        write(directory, offsets)
+
+    with node_on(places[0], *records, log_dirs=",".join(map(str, places))) as node:
+        hung, well = sorted(node.table, key=lambda partition: partition.log.parent)
+        assert [Path(one.log.parent) for one in (hung, well)] == places
+        node.upkeep._high_watermark_writes._waits_s = 0.05
+        with monkeypatch.context() as hanging:
+            hanging.setattr(PartitionLog, "maybe_flush", flush_late)
+            hanging.setattr(LogDirectory, "write_high_watermarks", write_late)
+            try:
+                for partition in (hung, well):
+                    partition.append(memoryview(bytearray(batch(b"a"))), acks=1, now_ms=NOW_MS)
+                    node.upkeep.watch(partition, due_ms=NOW_MS + 1)
+                node.now_ms += 10 * RETENTION_MS
+                async with asyncio.timeout(30):
+                    await node.upkeep.run_due()
+                    while not well.log.log_start_offset or list(node.upkeep.dirty) != [hung]:
+                        await node.upkeep.checkpoint_high_watermarks()
+                assert (places[1] / CHECKPOINT).exists()
+                assert not (places[0] / CHECKPOINT).exists()
+                assert hung in node.upkeep._due[hung.log.parent]
+            finally:
+                may_end.set()
+            await node.upkeep._looks.settle()
+            await node.upkeep._high_watermark_writes.settle()
+        assert hung.log.log_start_offset == 1
+        await node.upkeep.checkpoint_high_watermarks()
+        assert not node.upkeep.dirty
+        assert (places[0] / CHECKPOINT).read_text() == f"0\n1\norders {hung.index} 1\n"
 
 
 @pytest.mark.parametrize("is_expired", [False, True])
@@ -259,8 +310,9 @@ async def test_a_log_that_a_thread_gets_while_it_is_flushed_is_looked_after_when
     log = node.partition().log
     node.upkeep.watch(node.partition(), due_ms=node.now_ms)
     with monkeypatch.context() as lending:
+        lending.setattr(PartitionLog, "flush_is_due", lambda *_: True)
         lending.setattr(PartitionLog, "maybe_flush", lambda *_: log.lend())
-        await node.upkeep.run_due()
+        await later(node, 0)
     await later(node, 10 * RETENTION_MS)
     for go_on in log.take_back(is_whole=True):
         go_on()
@@ -269,20 +321,20 @@ async def test_a_log_that_a_thread_gets_while_it_is_flushed_is_looked_after_when
     assert not caplog.records
 
 
-async def test_a_thread_has_to_do_only_with_logs_that_wait_for_a_flush(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+async def test_a_thread_has_to_do_only_with_logs_whose_flush_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: list[int] = []
     maybe_flush = PartitionLog.maybe_flush
 
     def noted(self: PartitionLog, now_ms: int) -> bool:
-        flushed.append(now_ms)
+        flushed.append(now_ms - NOW_MS)
         return maybe_flush(self, now_ms)
 
     monkeypatch.setattr(PartitionLog, "maybe_flush", noted)
-    node.produce(b"a")
-    for expected in (1, 1):
-        node.upkeep.watch(node.partition(), due_ms=node.now_ms)
-        await later(node, 0)
-        assert len(flushed) == expected
-        node.partition().log.flush()
+    with node_on(tmp_path / "flushing", *topic_records(flush_ms="3")) as node:
+        node.produce(b"a")
+        for _ in range(5):
+            node.upkeep.watch(node.partition(), due_ms=node.now_ms)
+            await later(node, 1)
+    assert flushed == [3]
