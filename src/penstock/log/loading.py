@@ -88,7 +88,7 @@ def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: U
     end_offset = _adopt(segments.active) if is_clean and epochs_known else None
     if end_offset is None:
         # A killed process leaves no word of what is on the disk.
-        recovery_point, end_offset = _recover(segments, recovery_point, epochs, config)
+        recovery_point, end_offset = _recover(segments, recovery_point, unread.recovery_point, epochs, config)
         if not is_new:
             _make_sure_of(segments.active)
         epochs.truncate_from_end(end_offset)
@@ -162,7 +162,9 @@ def _adopt(active: Segment) -> int | None:
         return None
 
 
-def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, config: LogConfig) -> tuple[int, int]:
+def _recover(
+    segments: Segments, recovery_point: int, synced_below: int, epochs: LeaderEpochs, config: LogConfig
+) -> tuple[int, int]:
     """(first offset of the segments that were checked, at most `recovery_point`; where the log ends)."""
 
     def note_epoch(_: int, header: BatchHeader) -> None:
@@ -176,7 +178,7 @@ def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, conf
         size = segment.size
         end_offset = recover_segment(segment, config.index_interval_bytes, note_epoch)
         segments.size_bytes -= size - segment.size
-        if segment.size < size or not _goes_on(segments, number, end_offset, config):
+        if segment.size < size or not _goes_on(segments, number, end_offset, synced_below, config):
             segments.drop_from(number + 1)
         segment.save_indexes(is_final=segment is not segments.active)
         if segment is segments.active:
@@ -185,11 +187,13 @@ def _recover(segments: Segments, recovery_point: int, epochs: LeaderEpochs, conf
     return min(start_offset, recovery_point), end_offset
 
 
-def _goes_on(segments: Segments, number: int, end_offset: int, config: LogConfig) -> bool:
+def _goes_on(segments: Segments, number: int, end_offset: int, synced_below: int, config: LogConfig) -> bool:
     """A power cut may take a segment that was not flushed and leave a later one. The log then ends before the hole, so
-    that it never lacks records in its middle; only compaction leaves holes on purpose.
+    that it never lacks records in its middle. Compaction leaves holes on purpose, in what is synced; its topic need not
+    be compacted any more.
     """
     if number + 1 == len(segments):
         return True
     next_offset = segments[number + 1].base_offset
-    return next_offset == end_offset or (next_offset > end_offset and config.is_compacted)
+    is_hole = next_offset > end_offset
+    return next_offset == end_offset or (is_hole and (config.is_compacted or next_offset <= synced_below))

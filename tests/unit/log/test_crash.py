@@ -245,6 +245,16 @@ def test_a_compacted_log_may_have_holes(tmp_path: Path) -> None:
     assert open_log(tmp_path, config).log_end_offset == 3
 
 
+@pytest.mark.parametrize(("recovery_point", "end_offset"), [(0, 1), (1, 1), (2, 3), (3, 3)])
+def test_a_log_that_was_compacted_once_keeps_what_lies_behind_holes(
+    tmp_path: Path, recovery_point: int, end_offset: int
+) -> None:
+    """All of it is read, as its epochs are damaged. Below the recovery point no power cut has left a hole."""
+    three_segments(tmp_path, LogConfig())
+    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("damaged")
+    assert open_log(tmp_path, recovery_point=recovery_point).log_end_offset == end_offset
+
+
 def test_a_closed_log_has_its_index_files_even_without_a_record(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.load()
