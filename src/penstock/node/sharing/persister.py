@@ -53,7 +53,7 @@ SHARE_KEYS: Final = 2
 MOST_TOGETHER: Final = 100
 """Share partitions whose states are written together, or read at once."""
 MOST_BATCHES: Final = 250
-"""Of one share partition that several writes have together, and of all that this node writes in a turn of its loop."""
+"""Of one share partition that several writes have together, and of all that are written in a turn of the loop."""
 ATTEMPTS: Final = 8
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
@@ -213,12 +213,9 @@ class Persister:
     async def _send(self, coordinator: int) -> None:
         """Have all written that is due, until nothing is."""
         try:
-            while due := self._due.pop(coordinator, None):
-                queues = due[:MOST_TOGETHER]
-                if len(due) > MOST_TOGETHER:
-                    self._due[coordinator] = due[MOST_TOGETHER:]
+            while coordinator in self._due:
                 groups: dict[str, list[_Queue]] = {}
-                for queue in queues:
+                for queue in self._taken(coordinator):
                     groups.setdefault(queue.key.group_id, []).append(queue)
                 await asyncio.gather(*(self._write(coordinator, group, it) for group, it in groups.items()))
         finally:
@@ -227,7 +224,10 @@ class Persister:
     def _write_here(self) -> None:
         """Have written what is due for machines of this node."""
         asked: dict[Hosted[ShareShard], list[_Queue]] = {}
-        for queue in [] if self._has_stopped else self._taken_here():
+        taken = [] if self._has_stopped else self._taken(self._node_id)
+        if self._due.get(self._node_id):  # the rest; what comes from now on finds it
+            asyncio.get_running_loop().call_soon(self._write_here)
+        for queue in taken:
             try:
                 asked.setdefault(self._own().find(queue.key.text), []).append(queue)
             except KafkaError as error:
@@ -242,14 +242,13 @@ class Persister:
             else:
                 self._told(queues, counts, told)
 
-    def _taken_here(self) -> list[_Queue]:
-        """As many of these as one turn of the loop takes."""
-        due = self._due.pop(self._node_id)
+    def _taken(self, coordinator: int) -> list[_Queue]:
+        """As much of what is due for it as one turn of the loop takes; the rest stays due."""
+        due = self._due.pop(coordinator)
         batches = list(accumulate(queue.batches for queue in due[:MOST_TOGETHER]))
         taken = max(bisect_right(batches, MOST_BATCHES), 1)
         if len(due) > taken:
-            self._due[self._node_id] = due[taken:]
-            asyncio.get_running_loop().call_soon(self._write_here)
+            self._due[coordinator] = due[taken:]
         return due[:taken]
 
     def _written_here(

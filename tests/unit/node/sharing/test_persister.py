@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from random import Random
 from typing import Any, cast
 from uuid import UUID
@@ -195,6 +195,27 @@ async def test_not_too_many_batches_go_together(asking: Asking, monkeypatch: pyt
     assert batches == [3, 3, 1]
 
 
+SIZES = [2, 1, 1, 5, 0, 3]
+IN_TURNS = [[2, 1], [1], [5], [0, 3]]
+"""With three batches at most."""
+
+
+def writes_of(persister: Persister) -> Iterator[asyncio.Future[None]]:
+    """One of each size, each to a share partition of its own."""
+    for index, size in enumerate(SIZES):
+        batches = [StateBatch(at, at, RecordState.ACKNOWLEDGED, 1) for at in range(size)]
+        yield persister.write(ShareKey("g", TOPIC_ID, index), EPOCHS, Write(size, 0, 0, batches))
+
+
+async def test_one_request_has_no_more_batches_than_one_share_partition_has_together(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BATCHES", 3)
+    await asyncio.gather(*writes_of(asking.persister))
+    asked = [request.topics[0].partitions for request in asking.requests]
+    assert [[len(data.state_batches) for data in partitions] for partitions in asked] == IN_TURNS
+
+
 class Own:
     """The share coordinator of this node: what was put to its machines, and what they say."""
 
@@ -289,13 +310,9 @@ async def test_one_turn_of_the_loop_takes_no_more_batches_than_one_share_partiti
     asking_itself: AskingItself, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_BATCHES", 3)
-    own, persister = asking_itself.own, asking_itself.persister
-    sizes = [2, 1, 1, 5, 0, 3]
-    writes = [
-        Write(size, 0, 0, [StateBatch(at, at, RecordState.ACKNOWLEDGED, 1) for at in range(size)]) for size in sizes
-    ]
-    await asyncio.gather(*(persister.write(ShareKey("g", TOPIC_ID, at), EPOCHS, one) for at, one in enumerate(writes)))
-    assert [[len(data.state_batches) for _, data in asked] for asked in own.asked] == [[2, 1], [1], [5], [0, 3]]
+    await asyncio.gather(*writes_of(asking_itself.persister))
+    asked = asking_itself.own.asked
+    assert [[len(data.state_batches) for _, data in partitions] for partitions in asked] == IN_TURNS
 
 
 async def test_who_stops_hears_nothing_of_its_own_machines(asking_itself: AskingItself) -> None:
