@@ -63,7 +63,7 @@ soak: $(STAMP) ## simulate new seeds for MINUTES minutes, or until one fails
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group soak
 	$(BIN)/python -m pytest -q -m soak tests
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q -m hypothesis tests
-	$(BIN)/python -m tests.simulation.soak $(MINUTES)
+	$(BIN)/python -m tests.simulation.soak --minutes $(MINUTES)
 	$(BIN)/penstock simulate --minutes $(MINUTES)
 
 bench: $(STAMP) ## measure our budgets: one table, and JSON in bench/results
