@@ -5,35 +5,23 @@ The commands are written to `assigned_groups/…_drawn.txt`; `pytest tests/golde
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
-from typing import Any
 
 from tests.golden.assigned_lecture import AssignedLecture
+from tests.golden.draws import Draw, write_histories
 
 STEPS = 30
 TITLE = "# Histories drawn by chance (`assigned_draws.py`)."
 ERRORS = ("NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER")
 
 
-class Draw:
+class AssignedHistory(Draw[AssignedLecture]):
     """Commands that make sense where the group stands, and some that do not."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.lecture = AssignedLecture()
-        self.said: list[str] = []
+        super().__init__(seed, AssignedLecture())
         self.members: dict[str, str] = {}
         """How each joined."""
-
-    def say(self, command: str) -> None:
-        list(self.lecture.handle(command))
-        self.said.append(command)
-
-    def draw(self, *options: Any) -> Any:
-        return self.random.choice(options)
 
     @property
     def kinds(self) -> dict[Callable[[], None], int]:
@@ -45,8 +33,7 @@ class Draw:
     def history(self) -> list[str]:
         self.begin()
         self.join()
-        for _ in range(STEPS):
-            self.random.choices(list(self.kinds), list(self.kinds.values()))[0]()
+        self.steps(STEPS, self.kinds)
         if self.lecture.bench.under_way:
             self.say("commit")
         while self.lecture.bench.errands:
@@ -110,7 +97,7 @@ class Draw:
         self.say("describe")
 
 
-class Shares(Draw):
+class Shares(AssignedHistory):
     """Members of a share group, and what an operator does about its offsets."""
 
     @property
@@ -151,7 +138,7 @@ class Shares(Draw):
         self.say("accept")
 
 
-class Streams(Draw):
+class Streams(AssignedHistory):
     """Members of a streams group: instances, processes, racks, topologies, and what they say of their tasks."""
 
     def begin(self) -> None:
@@ -187,11 +174,8 @@ class Streams(Draw):
 
 
 def main() -> None:
-    first, count = map(int, sys.argv[1:3])
-    for name, kind in (("share", Shares), ("streams", Streams)):
-        histories = [f"# {seed}\n" + "\n".join(kind(seed).history()) + "\n----" for seed in range(first, first + count)]
-        path = Path(__file__).parent / "assigned_groups" / f"{name}_drawn.txt"
-        path.write_text("\n\n".join([TITLE, *histories]) + "\n")
+    write_histories("assigned_groups/share_drawn.txt", TITLE, lambda seed: Shares(seed).history())
+    write_histories("assigned_groups/streams_drawn.txt", TITLE, lambda seed: Streams(seed).history())
 
 
 if __name__ == "__main__":

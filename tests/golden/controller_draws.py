@@ -5,13 +5,10 @@ The commands are written to `controller_drawn.txt`; `pytest tests/golden --rewri
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
-from typing import Any
 
 from tests.golden.controller_script import ControllerScript
+from tests.golden.draws import Draw, write_histories
 
 from penstock.metadata.image import BrokerImage, ClusterImage
 
@@ -21,25 +18,16 @@ RACKS = {1: "east", 2: "west", 3: "east", 4: "west", 5: "south"}
 TITLE = "# Histories drawn by chance (`controller_draws.py`): brokers come and go, partitions move, leaders change."
 
 
-class Draw:
+class ControllerHistory(Draw[ControllerScript]):
     """Commands that make sense where the cluster stands, and some that do not."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.script = ControllerScript()
-        self.said: list[str] = []
+        super().__init__(seed, ControllerScript())
         self.incarnations = 10
-
-    def say(self, command: str) -> None:
-        list(self.script.handle(command))
-        self.said.append(command)
-
-    def draw(self, *options: Any) -> Any:
-        return self.random.choice(options)
 
     @property
     def image(self) -> ClusterImage:
-        return self.script.controller.image
+        return self.lecture.controller.image
 
     def history(self) -> list[str]:
         self.say("anew")
@@ -56,8 +44,7 @@ class Draw:
             self.unregister: 1, self.later: 6, self.in_sync: 14, self.elect: 5, self.balance: 2, self.move: 6,
             self.group: 2, self.claim: 4, self.producer_ids: 1, self.look: 3,
         }  # fmt: skip
-        for _ in range(STEPS):
-            self.random.choices(list(kinds), list(kinds.values()))[0]()
+        self.steps(STEPS, kinds)
         self.say("later 60000")
         self.say("moves")
         self.say("image")
@@ -124,7 +111,7 @@ class Draw:
         if not self.image.brokers:
             return
         broker = self.broker()
-        seen = self.script.controller.state.next_offset - 1
+        seen = self.lecture.controller.state.next_offset - 1
         epoch = broker.epoch - self.draw(*[0] * 9, 1)
         words = self.draw(*[""] * 8, " fence", " stop", f" offline={broker.node_id}")
         self.say(f"heartbeat {broker.node_id} {epoch} seen={max(seen - self.draw(0, 0, 0, 0, 30), 0)}{words}")
@@ -191,9 +178,7 @@ class Draw:
 
 
 def main() -> None:
-    first, count = map(int, sys.argv[1:3])
-    histories = [f"# {seed}\n" + "\n".join(Draw(seed).history()) + "\n----" for seed in range(first, first + count)]
-    (Path(__file__).parent / "controller_drawn.txt").write_text("\n\n".join([TITLE, *histories]) + "\n")
+    write_histories("controller_drawn.txt", TITLE, lambda seed: ControllerHistory(seed).history())
 
 
 if __name__ == "__main__":

@@ -7,13 +7,9 @@ answers.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from random import Random
-from typing import Any
 
 from tests.golden.consumer_lecture import ConsumerLecture
+from tests.golden.draws import Draw, write_histories
 from tests.golden.group_lecture import GroupLecture
 
 from penstock.protocol.errors import KafkaError
@@ -22,28 +18,7 @@ STEPS = 34
 TITLE = "# Histories drawn by chance (`group_draws.py`)."
 
 
-class Draw:
-    """Commands that make sense where the group stands, and some that do not."""
-
-    def __init__(self, seed: int, lecture: Any) -> None:
-        self.random = Random(seed)
-        self.lecture = lecture
-        self.said: list[str] = []
-
-    def say(self, command: str) -> list[str]:
-        answers = [str(it) for it in self.lecture.handle(command)]
-        self.said.append(command)
-        return answers
-
-    def draw(self, *options: Any) -> Any:
-        return self.random.choice(options)
-
-    def some(self, kinds: dict[Callable[[], None], int]) -> None:
-        for _ in range(STEPS):
-            self.random.choices(list(kinds), list(kinds.values()))[0]()
-
-
-class Consumers(Draw):
+class Consumers(Draw[ConsumerLecture]):
     """A group of the consumer protocol: members join, say what they own, stay away and come again."""
 
     def __init__(self, seed: int) -> None:
@@ -57,7 +32,7 @@ class Consumers(Draw):
         for _ in range(3):
             self.grow()
         self.join()
-        self.some({
+        self.steps(STEPS, {
             self.join: 5, self.beat: 16, self.leave: 2, self.grow: 2, self.advance: 4, self.restart: 1, self.hold: 2,
             self.end_hold: 2, self.come_back: 2, self.describe: 3,
         })  # fmt: skip
@@ -131,7 +106,7 @@ class Consumers(Draw):
             self.say("describe")
 
 
-class Classics(Draw):
+class Classics(Draw[GroupLecture]):
     """A group of the classic protocol: members join, lead, commit, leave, and lose their turn."""
 
     ID = re.compile(r"(?:as|member=)\s?([\w-]+~\d+)")
@@ -163,7 +138,7 @@ class Classics(Draw):
         self.join()
         self.join()
         self.sync()
-        self.some({
+        self.steps(STEPS, {
             self.join: 10, self.sync: 10, self.beat: 4, self.leave: 3, self.commit: 5, self.advance: 6, self.restart: 1,
             self.hold: 2, self.end_hold: 2, self.delete: 1, self.describe: 4,
         })  # fmt: skip
@@ -233,10 +208,8 @@ class Classics(Draw):
 
 
 def main() -> None:
-    first, count = map(int, sys.argv[1:3])
-    for folder, kind in (("groups", Classics), ("consumer_groups", Consumers)):
-        histories = [f"# {seed}\n" + "\n".join(kind(seed).history()) + "\n----" for seed in range(first, first + count)]
-        (Path(__file__).parent / folder / "drawn.txt").write_text("\n\n".join([TITLE, *histories]) + "\n")
+    write_histories("groups/drawn.txt", TITLE, lambda seed: Classics(seed).history())
+    write_histories("consumer_groups/drawn.txt", TITLE, lambda seed: Consumers(seed).history())
 
 
 if __name__ == "__main__":

@@ -5,11 +5,9 @@ The commands are written to `kinds_drawn.txt`; `pytest tests/golden --rewrite` a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
 
+from tests.golden.draws import Draw, write_histories
 from tests.golden.kinds_lecture import KindsLecture
 from tests.golden.test_kinds_and_requests import REQUESTS
 
@@ -17,17 +15,11 @@ STEPS = 40
 TITLE = "# Histories drawn by chance (`kinds_draws.py`): one group, of all kinds, with offsets and transactions."
 
 
-class Draw:
+class KindsHistory(Draw[KindsLecture]):
     """Requests of all kinds, those of the kind that is there more often."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.lecture = KindsLecture()
-        self.said: list[str] = []
-
-    def say(self, command: str) -> None:
-        list(self.lecture.handle(command))
-        self.said.append(command)
+        super().__init__(seed, KindsLecture())
 
     def history(self) -> list[str]:
         self.say("anew")
@@ -35,8 +27,7 @@ class Draw:
             self.ask: 30, self.ask_alike: 24, self.end: 4, self.hold: 4, self.go_on: 8, self.advance: 6, self.gone: 1,
             self.promised: 4, self.restart: 2, self.hand_over: 3,
         }  # fmt: skip
-        for _ in range(STEPS):
-            self.random.choices(list(kinds), list(kinds.values()))[0]()
+        self.steps(STEPS, kinds)
         self.say("commit")
         self.say("hand-over")
         return self.said
@@ -84,9 +75,7 @@ class Draw:
 
 
 def main() -> None:
-    first, count = map(int, sys.argv[1:3])
-    histories = [f"# {seed}\n" + "\n".join(Draw(seed).history()) + "\n----" for seed in range(first, first + count)]
-    (Path(__file__).parent / "kinds_drawn.txt").write_text("\n\n".join([TITLE, *histories]) + "\n")
+    write_histories("kinds_drawn.txt", TITLE, lambda seed: KindsHistory(seed).history())
 
 
 if __name__ == "__main__":

@@ -5,12 +5,9 @@ The commands are written to `raft/drawn.txt`; `pytest tests/golden --rewrite` ad
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
-from typing import Any
 
+from tests.golden.draws import Draw, write_histories
 from tests.golden.raft_lecture import RaftLecture
 from tests.simulation.node import Node
 
@@ -21,20 +18,11 @@ STEPS = 40
 TITLE = "# Histories drawn by chance (`raft_draws.py`): elections, lost messages, other voters, snapshots, leases."
 
 
-class Draw:
+class QuorumHistory(Draw[RaftLecture]):
     """Commands that make sense where the quorum stands, and some that do not."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.lecture = RaftLecture()
-        self.said: list[str] = []
-
-    def say(self, command: str) -> None:
-        list(self.lecture.handle(command))
-        self.said.append(command)
-
-    def draw(self, *options: Any) -> Any:
-        return self.random.choice(options)
+        super().__init__(seed, RaftLecture())
 
     def history(self) -> list[str]:
         self.begin()
@@ -43,8 +31,7 @@ class Draw:
             self.heal: 5, self.snapshot: 3, self.crash: 2, self.boot: 6, self.resign: 2, self.hand_over: 3,
             self.take_back: 2, self.add: 3, self.remove: 2, self.upgrade: 1, self.describe: 2, self.look: 4,
         }  # fmt: skip
-        for _ in range(STEPS):
-            self.random.choices(list(kinds), list(kinds.values()))[0]()
+        self.steps(STEPS, kinds)
         self.say("heal")
         for node in [node for node in self.nodes if node.raft is None]:
             self.say(f"boot {node.id}")
@@ -190,9 +177,7 @@ class Draw:
 
 
 def main() -> None:
-    first, count = map(int, sys.argv[1:3])
-    histories = [f"# {seed}\n" + "\n".join(Draw(seed).history()) + "\n----" for seed in range(first, first + count)]
-    (Path(__file__).parent / "raft" / "drawn.txt").write_text("\n\n".join([TITLE, *histories]) + "\n")
+    write_histories("raft/drawn.txt", TITLE, lambda seed: QuorumHistory(seed).history())
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from random import Random
 from typing import Any
 
+from tests.golden.draws import Draw
 from tests.golden.share_lecture import ShareLecture, shown
 
 from penstock.sharing.in_flight import RecordState
@@ -22,13 +22,11 @@ MOST_IN_FLIGHT = 14
 TITLE = "# Histories drawn by chance (`share_draws.py`): what is in flight, after all that members do."
 
 
-class Draw:
+class ShareHistory(Draw[ShareLecture]):
     """Commands that make sense where the partition stands, and some that do not."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.lecture = ShareLecture()
-        self.said: list[str] = []
+        super().__init__(seed, ShareLecture())
         self.log: list[tuple[int, int]] = []
         self.end = 0
         self.offset = 0
@@ -36,8 +34,7 @@ class Draw:
         """Their numbers, and what their member gets then, where that is a delivery."""
 
     def say(self, command: str) -> list[str]:
-        answers = [str(it) for it in self.lecture.handle(command)]
-        self.said.append(command)
+        answers = super().say(command)
         for answer in answers:
             if answer.startswith("write "):
                 self.writes.append((int(answer.split()[1]), "", ""))
@@ -174,7 +171,7 @@ def _words(options: dict[str, Any]) -> str:
 
 def blocks(seeds: range) -> Iterator[str]:
     for seed in seeds:
-        commands = "\n".join(Draw(seed).history())
+        commands = "\n".join(ShareHistory(seed).history())
         yield f"# {seed}\n{commands}\n----\n"
 
 

@@ -5,12 +5,9 @@ The commands are written to `transactions/drawn.txt`; `pytest tests/golden --rew
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
-from typing import Any
 
+from tests.golden.draws import Draw, write_histories
 from tests.golden.transaction_lecture import TransactionLecture
 
 from penstock.coordinator.effects import Markers
@@ -21,20 +18,11 @@ TITLE = "# Histories drawn by chance (`transaction_draws.py`): all that producer
 REFUSED = ("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_PRODUCER_EPOCH", "UNSUPPORTED_VERSION")
 
 
-class Draw:
+class TransactionsHistory(Draw[TransactionLecture]):
     """Requests that make sense where the transactional ids stand, and some that do not."""
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.lecture = TransactionLecture()
-        self.said: list[str] = []
-
-    def say(self, command: str) -> None:
-        list(self.lecture.handle(command))
-        self.said.append(command)
-
-    def draw(self, *options: Any) -> Any:
-        return self.random.choice(options)
+        super().__init__(seed, TransactionLecture())
 
     def history(self) -> list[str]:
         version = self.draw(0, 1, 2, 2)
@@ -48,8 +36,7 @@ class Draw:
             self.init: 10, self.add: 14, self.end: 12, self.verify: 3, self.settle: 22, self.fail: 2, self.advance: 6,
             self.stall: 2, self.look: 3, self.restart: 1, self.version: 1,
         }  # fmt: skip
-        for _ in range(STEPS):
-            self.random.choices(list(kinds), list(kinds.values()))[0]()
+        self.steps(STEPS, kinds)
         self.say("look pay")
         self.say("calm")
         self.say("look bill")
@@ -141,9 +128,7 @@ class Draw:
 
 
 def main() -> None:
-    first, count = map(int, sys.argv[1:3])
-    histories = [f"# {seed}\n" + "\n".join(Draw(seed).history()) + "\n----" for seed in range(first, first + count)]
-    (Path(__file__).parent / "transactions" / "drawn.txt").write_text("\n\n".join([TITLE, *histories]) + "\n")
+    write_histories("transactions/drawn.txt", TITLE, lambda seed: TransactionsHistory(seed).history())
 
 
 if __name__ == "__main__":
