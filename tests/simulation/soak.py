@@ -93,6 +93,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
     names, rounds = [name for name in WORLDS if args.world in name], drawn(args.minutes)
+    if not names:
+        parser.error(f"no world has {args.world!r} in its name: {', '.join(WORLDS)}")
     if args.seeds is not None:
         first, last = map(int, args.seeds.split(".."))
         rounds = (range(at, min(at + AT_ONCE, last + 1)) for at in range(first, last + 1, AT_ONCE))

@@ -1,8 +1,13 @@
 """Files and directories that were renamed away and are to be removed a little later (`file.delete.delay.ms`)."""
 
 import heapq
+from collections.abc import Iterable
+from typing import Final
 
 from penstock.log.disk import Disk
+
+LATER_MS: Final = 1_000
+"""After so long a disk that is passed by is looked at again."""
 
 
 class Removals:
@@ -23,13 +28,19 @@ class Removals:
     def next_deadline_ms(self) -> int | None:
         return self._due[0][0] if self._due else None
 
-    def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
-        """Remove what is due, and of what is more than so many files the rest with the next call; returns how many of
-        the paths are gone. OSError of a path that cannot be removed: it stays until the next start.
+    def remove_due(self, now_ms: int, *, at_most: int = 1000, passing_by: Iterable[str] = ()) -> int:
+        """Remove what is due, and of what is more than so many files the rest with the next call, but nothing in these
+        directories, whose disks may hang; returns how many of the paths are gone. OSError of a path that cannot be
+        removed: it stays until the next start.
         """
+        busy = tuple(f"{path}/" for path in passing_by)
         removed, room = 0, at_most
         while self._due and self._due[0][0] <= now_ms and room > 0:
             due_ms, path = heapq.heappop(self._due)  # first: what cannot be removed is not tried again and again
+            if path.startswith(busy):
+                heapq.heappush(self._due, (now_ms + LATER_MS, path))
+                room -= 1
+                continue
             if self._disk.is_directory(path):
                 count = self._disk.remove_some(path, room)
                 room -= max(count, 1)

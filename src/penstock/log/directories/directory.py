@@ -13,7 +13,7 @@ directory is never renamed or deleted, whatever the metadata say.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from random import Random
 from uuid import UUID
@@ -370,9 +370,9 @@ class LogDirectories:
         self._forget(log)
         return path
 
-    def remove_due(self, now_ms: int, *, at_most: int = 1000) -> int:
-        """Returns the number of removals."""
-        return self._removals.remove_due(now_ms, at_most=at_most)
+    def remove_due(self, now_ms: int, *, at_most: int = 1000, passing_by: Iterable[str] = ()) -> int:
+        """As `Removals.remove_due`."""
+        return self._removals.remove_due(now_ms, at_most=at_most, passing_by=passing_by)
 
     def next_removal_ms(self) -> int | None:
         return self._removals.next_deadline_ms()

@@ -193,7 +193,7 @@ class Upkeep:
     async def run_due(self) -> None:
         now_ms = self._now_ms()
         try:
-            self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE)
+            self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE, passing_by=self._due)
         except OSError as error:
             logger.error("a deleted file could not be removed, the next start tries again: %s", error)
         for _ in range(MAX_DUE_AT_ONCE):
@@ -214,7 +214,7 @@ class Upkeep:
         if not log.is_loaded and now_ms < watched.check_ms:
             self._watch(partition, min(watched.check_ms, now_ms + log.config.flush_ms), watched.check_ms)
             return
-        if log.flush_is_due(now_ms):
+        if log.flush_is_due(now_ms) or log.parent in self._due:  # then that disk may hang, and nobody touches it here
             self._flush_later(partition)
             return
         await self._look_at(partition, asyncio.sleep(0), now_ms)  # others have their turn all the same
@@ -229,23 +229,26 @@ class Upkeep:
     async def _flush_due(self, path: str) -> None:
         """Those of a directory that are due, until there is none."""
         due, threads = self._due[path], Threads(self._directories.roots[path].threads)
-        try:
-            while due:
-                partition, now_ms = next(iter(due)), self._now_ms()
+        while due:
+            partition, now_ms = next(iter(due)), self._now_ms()
+            if partition.log.parent == path:
                 await self._look_at(partition, threads.do(partition.log.maybe_flush, now_ms), now_ms)
-                due.pop(partition, None)
-        finally:
-            del self._due[path]
+            else:
+                self._look_again(partition)
+            due.pop(partition, None)
+        del self._due[path]
 
     async def _look_at(self, partition: Partition, is_flushed: Awaitable[object], now_ms: int) -> None:
-        log, retired, is_done = partition.log, 0, False
+        log = partition.log
         try:
             await is_flushed
-            if id(partition) in self._watched:
-                retired = partition.retain(now_ms)
-                if log.config.retention_consumed:
-                    self.kept_until_consumed(partition)
-            is_done = not retired
+            if id(partition) not in self._watched:
+                return
+            retired = partition.retain(now_ms)
+            if log.config.retention_consumed:
+                self.kept_until_consumed(partition)
+            self._go_on(partition, self._next_ms(log, retired, now_ms), now_ms, is_done=not retired)
+            return
         except LentError:  # since it was due
             if not log.when_back(partial(self._look_again, partition)):
                 self._look_again(partition)
@@ -255,7 +258,8 @@ class Upkeep:
         except Exception:  # it has its next turn all the same
             logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
-            self._go_on(partition, self._next_ms(log, retired, now_ms), now_ms, is_done=is_done)
+            later_ms = now_ms + self._intervals.retention_check_ms
+            self._watch(partition, later_ms, later_ms)
 
     def _go_on(self, partition: Partition, deadline_ms: int, now_ms: int, *, is_done: bool) -> None:
         rests_until_ms = self._rests_until_ms(partition) if is_done else None

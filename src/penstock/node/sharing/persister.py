@@ -223,8 +223,10 @@ class Persister:
 
     def _write_here(self) -> None:
         """Have written what is due for machines of this node."""
+        if self._has_stopped:
+            return
         asked: dict[Hosted[ShareShard], list[_Queue]] = {}
-        taken = [] if self._has_stopped else self._taken(self._node_id)
+        taken = self._taken(self._node_id)
         if self._due.get(self._node_id):  # the rest; what comes from now on finds it
             asyncio.get_running_loop().call_soon(self._write_here)
         for queue in taken:

@@ -11,7 +11,6 @@ import pytest
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
 from penstock.log.directories.checkpoints import Checkpoints
-from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.metadata.image import ResourceType
@@ -185,7 +184,7 @@ async def test_high_watermarks_that_could_not_be_written_are_written_later(
 async def test_a_file_that_cannot_be_removed_does_not_end_the_upkeep(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(now_ms: int, *, at_most: int) -> int:
+    def fail(now_ms: int, *, at_most: int, passing_by: object) -> int:
         raise PermissionError
 
     node.produce(b"old")
@@ -224,54 +223,6 @@ async def test_the_disk_holds_up_nobody_but_a_stop(
     finally:
         may_end.set()
     await stopping
-
-
-async def test_a_disk_that_hangs_holds_up_neither_looks_nor_checkpoints_of_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places = [tmp_path / name for name in ("hung", "well")]
-    records = topic_records(partitions=2, retention_ms=str(RETENTION_MS), flush_ms="1")
-    may_end = threading.Event()
-    maybe_flush, write = PartitionLog.maybe_flush, LogDirectory.write_high_watermarks
-
-    def hang_in(directory: str) -> None:
-        assert not directory.startswith(str(places[0])) or may_end.wait(30)
-
-    def flush_late(log: PartitionLog, now_ms: int) -> None:
-        hang_in(log.parent)
-        maybe_flush(log, now_ms)
-
-    def write_late(directory: LogDirectory, offsets: dict[tuple[str, int], int]) -> None:
-        hang_in(directory.path)
-        write(directory, offsets)
-
-    with node_on(places[0], *records, log_dirs=",".join(map(str, places))) as node:
-        hung, well = sorted(node.table, key=lambda partition: partition.log.parent)
-        assert [Path(one.log.parent) for one in (hung, well)] == places
-        node.upkeep._high_watermark_writes._waits_s = 0.05
-        with monkeypatch.context() as hanging:
-            hanging.setattr(PartitionLog, "maybe_flush", flush_late)
-            hanging.setattr(LogDirectory, "write_high_watermarks", write_late)
-            try:
-                for partition in (hung, well):
-                    partition.append(memoryview(bytearray(batch(b"a"))), acks=1, now_ms=NOW_MS)
-                    node.upkeep.watch(partition, due_ms=NOW_MS + 1)
-                node.now_ms += 10 * RETENTION_MS
-                async with asyncio.timeout(30):
-                    await node.upkeep.run_due()
-                    while not well.log.log_start_offset or list(node.upkeep.dirty) != [hung]:
-                        await node.upkeep.checkpoint_high_watermarks()
-                assert (places[1] / CHECKPOINT).exists()
-                assert not (places[0] / CHECKPOINT).exists()
-                assert hung in node.upkeep._due[hung.log.parent]
-            finally:
-                may_end.set()
-            await node.upkeep._looks.settle()
-            await node.upkeep._high_watermark_writes.settle()
-        assert hung.log.log_start_offset == 1
-        await node.upkeep.checkpoint_high_watermarks()
-        assert not node.upkeep.dirty
-        assert (places[0] / CHECKPOINT).read_text() == f"0\n1\norders {hung.index} 1\n"
 
 
 @pytest.mark.parametrize("is_expired", [False, True])

@@ -315,6 +315,18 @@ async def test_one_turn_of_the_loop_takes_no_more_batches_than_one_share_partiti
     assert [[len(data.state_batches) for _, data in partitions] for partitions in asked] == IN_TURNS
 
 
+async def test_who_stops_has_nothing_written_any_more(asking_itself: AskingItself) -> None:
+    persister = asking_itself.persister
+    written = persister.write(KEY, EPOCHS, write(1))
+    await persister.stop()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # nothing asks for another turn
+    assert not asking_itself.own.asked
+    with pytest.raises(KafkaError, match="this broker stops"):
+        await written
+
+
 async def test_who_stops_hears_nothing_of_its_own_machines(asking_itself: AskingItself) -> None:
     own, persister = asking_itself.own, asking_itself.persister
     later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
