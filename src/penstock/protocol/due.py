@@ -4,8 +4,8 @@ Nothing of a record is decoded but where its parts begin, unless it has an id: a
 timestamps in the new batch are all the time of their delivery, as with LogAppendTime.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from penstock.protocol.batch import DELAYED, LOG_APPEND_TIME, BatchHeader
@@ -22,6 +22,9 @@ Span = tuple[int, int]
 
 _ID_NAME: Final = DELAY_ID.encode()
 _WAITED_NAME: Final = encode_varint(len(WAITED_AT)) + WAITED_AT.encode()
+_WAITED_BEFORE: Final = [_WAITED_NAME + encode_varint(digits) for digits in range(20)]
+"""By how many digits the offset has that comes behind."""
+_ONE_MORE: Final = [encode_varint(count + 1) for count in range(64)]
 
 
 class Due(NamedTuple):
@@ -30,6 +33,10 @@ class Due(NamedTuple):
     waited_at: int
     body: bytes
     id: int
+
+
+_due: Final[Callable[[tuple[int, bytes, int]], Due]] = partial(tuple.__new__, Due)
+"""In half of the time."""
 
 
 class Moved(NamedTuple):
@@ -85,15 +92,9 @@ def cut(data: bytes, span: Span, waited_at: int) -> Due:
     if headers_at > end:
         raise DecodeError(f"a record ends at byte {end} of its batch, and its headers begin at {headers_at}")
     place = b"%d" % waited_at
-    body = b"%b%b%b%b%b%b" % (
-        data[key_at:count_at],
-        _varint(count + 1),
-        data[headers_at:end],
-        _WAITED_NAME,
-        _varint(len(place)),
-        place,
-    )
-    return Due(waited_at, body, id_)
+    more = _ONE_MORE[count] if 0 <= count < len(_ONE_MORE) else encode_varint(count + 1)
+    body = b"%b%b%b%b%b" % (data[key_at:count_at], more, data[headers_at:end], _WAITED_BEFORE[len(place)], place)
+    return _due((waited_at, body, id_))
 
 
 def _behind_blob(data: bytes, at: int) -> int:

@@ -112,13 +112,13 @@ class HeldRecords:
             self._soon_ms = max(self._soon_ms // 2, 1)
         part = self._part_of(entry.waited_at)
         soon = self._waiting.near.numbers(part.offsets, entry.due_ms + self._soon_ms)
-        for number in {part.offsets.index(entry.waited_at), *soon}:
-            offset = part.offsets[number]
-            if offset not in self._cut:
-                due = cut(part.data, part.spans[number], offset)
-                self._cut[offset] = due, part.compression
-                self._cut_bytes += len(due.body)
-                self.work += A_CUT
+        offsets, data, spans_of, known = part.offsets, part.data, part.spans, self._cut
+        numbers = [number for number in {offsets.index(entry.waited_at), *soon} if offsets[number] not in known]
+        for number in numbers:
+            due = cut(data, spans_of[number], offsets[number])
+            known[due.waited_at] = due, part.compression
+            self._cut_bytes += len(due.body)
+        self.work += len(numbers) * A_CUT
 
     def _part_of(self, waited_at: int) -> _Part:
         batch = self._batch_at(self._waiting.place_of(waited_at))
