@@ -20,16 +20,17 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.directories.log_directory import LogDirectory
+from penstock.log.directories.log_roots import LogRoots
 from penstock.log.log_holder import LentError
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import CHECK_INTERVAL_MS, FOR_EVER_MS, SEGMENTS_AT_ONCE
 from penstock.node.environment.alarm import Turns
 from penstock.node.environment.signal import Signal
-from penstock.node.environment.tasks import Tasks, Threads
-from penstock.node.partitions.each_disk import EachDisk
+from penstock.node.environment.tasks import Tasks, Threads, all_ended
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.value import Value
@@ -47,6 +48,10 @@ HELD_UP_MS = 1_000
 """After so long what was due, and could not be done, is looked at again: a segment that is old, and still needed."""
 
 
+WAITS_S: Final = 10.0
+"""What takes longer is no longer waited for: its disk may hang."""
+
+
 class UpkeepIntervals(Value, kw_only=True):
     retention_check_ms: int = 300_000
     high_watermark_checkpoint_ms: int = 5_000
@@ -60,6 +65,50 @@ class _Watched(NamedTuple):
     number: int
     check_ms: int
     partition: Partition
+
+
+class EachDisk:
+    """Work that comes again and again for all log directories, done by threads of each one's disk. One that hangs holds
+    up no other: it is passed by until its work has ended.
+    """
+
+    def __init__(self, roots: LogRoots, waits_s: float = WAITS_S) -> None:
+        self._roots = roots
+        self._waits_s = waits_s
+        self._under_way: dict[LogDirectory, asyncio.Future[None]] = {}
+
+    async def do(self, work: Callable[[LogDirectory], None]) -> set[LogDirectory]:
+        """Those for which it has not ended yet, or was not begun. Raises KafkaError if it failed for another."""
+        loop, begun, left = asyncio.get_running_loop(), dict[asyncio.Future[None], LogDirectory](), set(self._under_way)
+        for directory in self._roots.online:
+            if directory not in left:
+                future = self._under_way[directory] = loop.run_in_executor(directory.threads, work, directory)
+                future.add_done_callback(partial(self._ended, directory))
+                begun[future] = directory
+        try:
+            if begun:
+                await asyncio.wait(begun, timeout=self._waits_s)
+        finally:
+            late = [future for future in begun if not future.done()]
+            for future in late:
+                future.add_done_callback(_tell)
+        problems = [error for future in begun if future.done() and (error := future.exception()) is not None]
+        if problems:
+            raise problems.pop()
+        return left.union(begun[future] for future in late)
+
+    def _ended(self, directory: LogDirectory, _: asyncio.Future[None]) -> None:
+        del self._under_way[directory]
+
+    async def settle(self) -> None:
+        """Wait until what is under way has ended. Raises KafkaError if a disk hangs."""
+        await all_ended(self._under_way.values())
+
+
+def _tell(future: asyncio.Future[None]) -> None:
+    """Nobody waits for it any more."""
+    if not future.cancelled() and (error := future.exception()) is not None:
+        logger.error("work for a log directory that took long failed: %s", error)
 
 
 class Upkeep:

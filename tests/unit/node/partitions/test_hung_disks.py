@@ -14,8 +14,8 @@ from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
-from penstock.node.partitions.each_disk import EachDisk
 from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.upkeep import EachDisk
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 RETENTION_MS = 10_000

@@ -35,7 +35,9 @@ class Stuck:
         self.node = node
         self.partition = node.partition("copied")
         self.threads = HeldThreads()
-        node.directories.roots[self.partition.log.parent].threads = self.threads  # type: ignore[assignment]
+        self._directory = node.directories.roots[self.partition.log.parent]
+        self._its_own = self._directory.threads
+        self._directory.threads = self.threads  # type: ignore[assignment]
         self.unwritable: list[IsrPartition] = []
         node.replicas.in_sync.unwritable.listen(self.unwritable.append)
         node.upkeep._intervals = UpkeepIntervals(flush_timeout_ms=0)
@@ -57,6 +59,11 @@ class Stuck:
             self.threads.do()
             await turns()
 
+    async def stop(self) -> None:
+        await self.flush()
+        self._directory.threads = self._its_own
+        await self.node.upkeep.stop()
+
 
 @pytest.fixture
 async def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
@@ -64,8 +71,7 @@ async def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     with replicated_node(tmp_path, log_flush_interval_messages="1") as node:
         one = Stuck(node)
         yield one
-        await one.flush()
-        await node.upkeep.stop()
+        await one.stop()
 
 
 async def test_a_flush_that_hangs_is_told_of_until_it_has_ended(stuck: Stuck) -> None:
