@@ -6,11 +6,12 @@ import sys
 
 import pytest
 from tests.simulation.raft_kv.world import simulate
+from tests.simulation.soaked import soaked_after
 
 SEEDS = range(14)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", soaked_after(7, SEEDS))
 def test_the_rules_hold(seed: int) -> None:
     outcome = simulate(seed)
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.simulation.soaked import soaked_after
 from tests.simulation.whole_nodes.planted_plans import THREE, is_found_with, replicated_plan, seeds
 
 from penstock.node.partitions.consensus_partition import ConsensusPartition
@@ -21,7 +22,7 @@ FIVE = (*THREE, NodePlan(4, "broker"), NodePlan(5, "broker"))
 FAULTS = ("kill the leader", "power", "power all", "pause", "isolate", "cut", "a dead disk", "a new disk")
 
 
-@pytest.mark.parametrize("scheme", ["1", "2", "3"])
+@pytest.mark.parametrize("scheme", soaked_after(1, ["2", "1", "3"]))
 def test_nothing_acknowledged_is_lost_and_all_moves_end(scheme: str) -> None:
     settings = SETTINGS | {"storage.group.handover.scheme": scheme}
     plan = replicated_plan(*FAULTS, flushes_each=False, by_consensus=True, moves=True, settings=settings)
@@ -44,6 +45,7 @@ def test_a_leader_that_answers_without_a_lease_is_found(monkeypatch: pytest.Monk
     assert is_found_with(range(10), plan, "hold the lease of storage group")
 
 
+@pytest.mark.soak
 def test_a_broker_that_answers_because_the_metadata_name_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     leader: property = vars(ConsensusPartition)["leader"]
     monkeypatch.setattr(ConsensusPartition, "leader", leader.getter(lambda it: it._named))

@@ -28,7 +28,7 @@ PLAN = replicated_plan(
 """No topic is deleted meanwhile: what was lost would not be missed any more."""
 
 
-@pytest.mark.parametrize("seed", soaked_after(2, range(4)))
+@pytest.mark.parametrize("seed", soaked_after(1, range(4)))
 def test_a_replica_gets_back_what_its_disk_has_lost(seed: int) -> None:
     outcome = simulate(seed, plan=PLAN)
     assert outcome.violations == []
@@ -96,6 +96,7 @@ def test_who_has_lost_the_groups_own_log_does_not_vote(monkeypatch: pytest.Monke
     assert outcome.violations == []
 
 
+@pytest.mark.soak
 def test_a_replica_that_votes_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = start.start_replica
 

@@ -48,6 +48,7 @@ def test_a_controller_that_answers_before_a_majority_has_it(monkeypatch: pytest.
     assert "was acknowledged" in first_found(seeds(SEEDS, first=5), plan)
 
 
+@pytest.mark.soak
 def test_a_follower_that_applies_what_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     commit = Applier.commit
 
@@ -59,6 +60,7 @@ def test_a_follower_that_applies_what_is_not_committed(monkeypatch: pytest.Monke
     assert "the image of" in first_found(seeds(SEEDS, first=45), plan)
 
 
+@pytest.mark.soak
 def test_a_vote_that_is_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StateFile, "write", lambda *_: None)
     assert "goes back from epoch" in first_found(seeds(SEEDS, first=3), plan_of("kill all", "kill the leader"))
@@ -171,6 +173,7 @@ def test_leaders_are_balanced_one_at_a_time_through_kills_and_cuts() -> None:
     assert [simulate(seed, plan=BALANCE).violations for seed in range(2)] == [[]] * 2
 
 
+@pytest.mark.soak
 def test_a_balance_that_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balancer, "is_uneven", lambda image, least_percent: False)
     assert "led by another one than should" in first_found(seeds(SEEDS), BALANCE)

@@ -76,6 +76,7 @@ def test_a_broker_that_stops_and_hears_nothing(seed: int) -> None:
     assert simulate(seed, plan=UNHEARD).violations == []
 
 
+@pytest.mark.soak
 def test_a_broker_that_counts_on_its_lease_while_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BrokerLease, "is_laid_down", lambda lease: None)
     assert is_found_with(seeds(SEEDS, first=21), UNHEARD, WORDS)

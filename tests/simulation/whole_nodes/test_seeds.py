@@ -10,9 +10,9 @@ from tests.simulation.soaked import soaked_after
 from penstock.testing.simulator import simulate
 
 SEEDS = [
-    *soaked_after(10, ((seed, 1) for seed in range(100, 120))),
-    *soaked_after(10, ((seed, 3) for seed in range(200, 220))),
-    *soaked_after(2, ((seed, 5) for seed in range(300, 306))),
+    *soaked_after(8, ((seed, 1) for seed in range(100, 120))),
+    *soaked_after(4, ((seed, 3) for seed in range(200, 220))),
+    *soaked_after(1, ((seed, 5) for seed in range(300, 306))),
 ]
 HARNESS = {
     (6013, 1): "a replica whose directory is offline may lose what was not flushed, as others may",
