@@ -35,7 +35,7 @@ from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 LOOKED_AT_ONCE = 100
-"""Partitions that are looked at before requests are served again."""
+"""Partitions, or topics, that are looked at before requests are served again."""
 IDLE_S = 60.0
 """How long the idle process that compacts is kept: starting it takes longer than many a round."""
 
@@ -107,7 +107,7 @@ class Cleaner:
         self.metrics.begin_look(now_ms)
         for log in [log for log in self.uncleanable if log.is_deleted]:
             del self.uncleanable[log]
-        for number, partition in enumerate(list(self._table)):
+        for number, partition in enumerate(await self._compacted()):
             if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
                 await asyncio.sleep(0)
             found = self._look_at(partition, now_ms)
@@ -119,6 +119,17 @@ class Cleaner:
                 best = partition, found
         self.metrics.dirtiest_ratio = ratio
         return best
+
+    async def _compacted(self) -> list[Partition]:
+        """Of a node with very many partitions that are not: of their topics one is looked at."""
+        found: list[Partition] = []
+        for number, partitions in enumerate(self._table.by_topic()):
+            if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            one = next(iter(partitions.values()), None)
+            if one is not None and one.log.config.is_compacted:
+                found += partitions.values()
+        return found
 
     def _look_at(self, partition: Partition, now_ms: int) -> Cleanable | None:
         log = partition.log

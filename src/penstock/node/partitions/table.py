@@ -30,6 +30,10 @@ class PartitionTable:
         """Those that there are now: who looks at them in steps is not disturbed by those that come and go meanwhile."""
         return iter(list(chain.from_iterable(map(dict.values, self._by_name.values()))))
 
+    def by_topic(self) -> list[dict[int, Partition]]:
+        """The same, of each topic its own, which may come to change."""
+        return list(self._by_name.values())
+
     def get(self, topic: str | UUID, index: int) -> Partition | None:
         partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(index)

@@ -17,7 +17,8 @@ from penstock.log.compaction.rounds import Cleaned, Round, Step
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.records import MetadataRecord, RemoveTopicRecord
+from penstock.metadata.image import ResourceType
+from penstock.metadata.records import ConfigRecord, MetadataRecord, RemoveTopicRecord
 from penstock.node.environment.cleaning_process import CleaningProcess, WorkerDiedError
 from penstock.node.metrics.registry import Group
 from penstock.node.partitions.cleaner import Cleaner
@@ -91,6 +92,26 @@ async def test_where_records_wait_nothing_is_compacted_even_if_the_default_of_al
     log, cleaner = write(node), cleaner_of(node)
     log.config = log.config.replace(penstock_delay_enable=True)
     assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+
+
+async def test_of_topics_that_are_not_compacted_one_partition_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node may have very many. What a topic wants today counts."""
+    plain = topic_records("plain", topic_id=UUID(int=901), partitions=2)
+    with node_on(tmp_path, *topic_records("orders", topic_id=UUID(int=900), partitions=2), *plain) as node:
+        looked_at: list[tuple[str, int]] = []
+        monkeypatch.setattr(Cleaner, "_look_at", lambda _, one, __: looked_at.append((one.topic, one.index)))
+        cleaner, runner = cleaner_of(node), CleaningThreads(Disk())
+        assert not await cleaner.clean_dirtiest(runner)
+        assert looked_at == []
+        node.commit(
+            ConfigRecord(
+                resource_type=ResourceType.TOPIC, resource_name="orders", name="cleanup.policy", value="compact"
+            )
+        )
+        assert not await cleaner.clean_dirtiest(runner)
+        assert sorted(looked_at) == [("orders", 0), ("orders", 1)]
 
 
 async def test_in_a_process_of_its_own(node: Node) -> None:
