@@ -288,16 +288,14 @@ class Upkeep:
         del self._due[path]
 
     async def _look_at(self, partition: Partition, is_flushed: Awaitable[object], now_ms: int) -> None:
-        log = partition.log
+        log, retired, is_done = partition.log, 0, False
         try:
             await is_flushed
-            if id(partition) not in self._watched:
-                return
-            retired = partition.retain(now_ms)
-            if log.config.retention_consumed:
-                self.kept_until_consumed(partition)
-            self._go_on(partition, self._next_ms(log, retired, now_ms), now_ms, is_done=not retired)
-            return
+            if id(partition) in self._watched:
+                retired = partition.retain(now_ms)
+                if log.config.retention_consumed:
+                    self.kept_until_consumed(partition)
+            is_done = not retired
         except LentError:  # since it was due
             if not log.when_back(partial(self._look_again, partition)):
                 self._look_again(partition)
@@ -307,11 +305,14 @@ class Upkeep:
         except Exception:  # it has its next turn all the same
             logger.exception("%s-%s could not be looked after", partition.topic, partition.index)
         if id(partition) in self._watched:
-            later_ms = now_ms + self._intervals.retention_check_ms
-            self._watch(partition, later_ms, later_ms)
+            self._go_on(partition, retired, now_ms, is_done=is_done)
 
-    def _go_on(self, partition: Partition, deadline_ms: int, now_ms: int, *, is_done: bool) -> None:
-        rests_until_ms = self._rests_until_ms(partition) if is_done else None
+    def _go_on(self, partition: Partition, retired: int, now_ms: int, *, is_done: bool) -> None:
+        try:
+            deadline_ms = self._next_ms(partition.log, retired, now_ms)
+            rests_until_ms = self._rests_until_ms(partition) if is_done else None
+        except OSError:  # it is not known when: no file may be left to open for a moment
+            deadline_ms, rests_until_ms = now_ms + HELD_UP_MS, None
         if rests_until_ms is not None and rests_until_ms > deadline_ms:
             self._rest(partition, rests_until_ms)
         else:

@@ -124,6 +124,21 @@ async def test_flush_ms_is_obeyed(tmp_path: Path) -> None:
         assert node.partition().log.recovery_point == 1
 
 
+async def test_a_flush_that_finds_no_room_is_tried_again_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with node_on(tmp_path / "flushing", *topic_records(flush_ms="100")) as node:
+        node.partition().append(memoryview(bytearray(batch(b"a"))), acks=1, now_ms=NOW_MS)
+        with monkeypatch.context() as full:
+            full.setattr(PartitionLog, "maybe_flush", fail)
+            await later(node, 100)
+        await later(node, HELD_UP_MS - 1)
+        assert node.partition().log.is_dirty
+        await later(node, 1)
+        assert not node.partition().log.is_dirty
+
+
 async def test_high_watermarks_are_written_after_appends_only(node: Node, tmp_path: Path) -> None:
     path = tmp_path / CHECKPOINT
     await node.upkeep.checkpoint_high_watermarks()
