@@ -5,6 +5,7 @@ the worlds with that in their names.
 """
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -99,7 +100,7 @@ def main() -> None:
         first, last = map(int, args.seeds.split(".."))
         rounds = (range(at, min(at + AT_ONCE, last + 1)) for at in range(first, last + 1, AT_ONCE))
     count = 0
-    with ProcessPoolExecutor(args.processes) as processes:
+    with ProcessPoolExecutor(args.processes, initializer=logging.disable) as processes:
         for seeds in rounds:
             for _ in processes.map(simulated, names, [seeds] * len(names)):
                 pass
