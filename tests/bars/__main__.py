@@ -1,7 +1,7 @@
 """What a large cluster does to a page of figures, to neighbours and to the console: `python -m tests.bars`.
 
 The machine has to be calm. One node has TOPICS topics of PARTITIONS partitions, each with a record, and GROUPS groups.
-A bar that is not met has an exclamation mark. It takes some minutes, most of them to fill the node.
+A bar that is not met has an exclamation mark. It takes a quarter of an hour, most of which the node has to itself.
 """
 
 from __future__ import annotations
