@@ -26,3 +26,15 @@ def test_a_dialog_of_every_kind_is_in_the_table() -> None:
     actions = {one for file in FOLDER.glob("*.js") for one in re.findall(r'\baction="([\w-]+)"', file.read_text())}
     assert len(actions) >= 13
     assert {action for action, *_ in DIALOGS} == actions - MOVED
+
+
+def test_what_is_typed_is_kept_when_a_page_is_drawn_anew() -> None:
+    """A field has the value that its page knows: one that is told of it only when it is left loses what is typed."""
+    fields = [
+        field
+        for file in FOLDER.glob("*.js")
+        for field in re.findall(r"<(?:input|textarea)\b.*?(?:/>|</textarea>)", file.read_text(), re.DOTALL)
+        if re.search(r"\{\{ ?value\b", field)
+    ]
+    assert len(fields) >= 4
+    assert [field for field in fields if "onInput" not in field] == []

@@ -44,6 +44,7 @@ export const Import = ({ topic }) => {
   const [file, setFile] = useState(null);
   const [shape, setShape] = useState("records");
   const [schema, setSchema] = useState("");
+  const [typed, setTyped] = useState(""); // the page may be drawn anew before the field is left
   const [seen, setSeen] = useState(null);
   const [sent, setSent] = useState(null);
   const [problem, setProblem] = useState(null);
@@ -88,7 +89,7 @@ export const Import = ({ topic }) => {
         <option value="records">a record: key, value, headers</option>
         <option value="values">a value</option>
       </select></label>
-      ${session.has_registry && html`<label>Values by the latest schema of<input ...${{ value: schema, placeholder: `a subject, as ${topic}-value` }} autocomplete="off" disabled=${busy} onChange=${(event) => choose(event.target.value.trim())} /></label>`}
+      ${session.has_registry && html`<label>Values by the latest schema of<input ...${{ value: typed, placeholder: `a subject, as ${topic}-value` }} autocomplete="off" disabled=${busy} onInput=${(event) => setTyped(event.target.value)} onChange=${(event) => choose(event.target.value.trim())} /></label>`}
       <button class="main" disabled=${!seen || sent}>Send them</button>
       ${busy && html`<button type="button" onClick=${() => (stops.current = true)}>Stop</button>`}
     </form>
