@@ -349,8 +349,10 @@ class LogContent:
     def flush_is_due(self, flush_ms: int, now_ms: int) -> bool:
         """Whether `maybe_flush` has something to do."""
         since, active = self.dirty_since_ms, self.segments.active
-        if since is None or now_ms - since >= flush_ms:
-            return since is not None
+        if since is None:
+            return False
+        if now_ms - since >= flush_ms:
+            return True
         has_sealed = self.recovery_point < active.base_offset
         return has_sealed and now_ms - (active.created_ms or now_ms) >= SEALED_FLUSH_DELAY_MS
 

@@ -42,8 +42,8 @@ class Checkpoints:
         with directory.health.raising(f"writing checkpoints in {directory.path}"):
             directory.forget_gone()
 
-    def write_cleaned_offsets(self, logs: PartitionLogs) -> None:
-        self._each(lambda directory: _write_cleaned_offsets(directory, _in(directory, logs)))
+    def write_cleaned_offsets(self, logs: PartitionLogs, only: LogDirectory | None = None) -> None:
+        self._each(lambda directory: _write_cleaned_offsets(directory, _in(directory, logs)), only)
 
     def write_high_watermarks(
         self, logs: PartitionLogs, offsets: dict[TopicPartition, int], only: LogDirectory | None = None

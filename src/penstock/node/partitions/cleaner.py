@@ -209,7 +209,7 @@ class Cleaner:
                     elif isinstance(step, Summary):
                         log.cleaned_to = min(step.end_offset, log.log_end_offset)
                         write = self._directories.checkpoints.write_cleaned_offsets
-                        await self._threads.do(partial(write, self._directories.logs))
+                        await self._threads.do(write, self._directories.logs, self._directories.roots[log.parent])
                         self.metrics.note_round(log, step, began_ms, self._now_ms())
                         logger.info("%s is compacted up to %d: %s", partition, step.end_offset, _told(step))
         except FileNotFoundError:  # of a log that was cut, moved or deleted; that is no failing disk

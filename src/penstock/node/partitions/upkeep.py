@@ -46,8 +46,6 @@ MAX_DUE_AT_ONCE = 50
 MAX_FILES_AT_ONCE = 20
 HELD_UP_MS = 1_000
 """After so long what was due, and could not be done, is looked at again: a segment that is old, and still needed."""
-
-
 WAITS_S: Final = 10.0
 """What takes longer is no longer waited for: its disk may hang."""
 

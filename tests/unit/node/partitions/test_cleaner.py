@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import UUID
@@ -85,6 +86,29 @@ async def test_a_dirty_log_is_compacted_once(node: Node) -> None:
     assert log.cleaned_to == log.segments.active.base_offset
     assert not await cleaner.clean_dirtiest(CleaningThreads(Disk()))
     assert leftovers(log) == []
+
+
+async def test_a_disk_that_hangs_holds_up_no_compaction_on_another(tmp_path: Path) -> None:
+    """A thread that writes checkpoints there holds the lock of that directory."""
+    places, may_end, holds = [str(tmp_path / name) for name in ("a", "b")], threading.Event(), threading.Event()
+    with node_on(tmp_path, *topics("orders"), log_dirs=",".join(places)) as node:
+        log, cleaner = write(node), cleaner_of(node)
+        (other,) = [one for one in node.directories.roots.online if one.path != log.parent]
+
+        def hang() -> None:
+            with other.checkpointing:
+                holds.set()
+                assert may_end.wait(30)
+
+        hangs = asyncio.get_running_loop().run_in_executor(None, hang)
+        assert await asyncio.to_thread(holds.wait, 30)
+        try:
+            async with asyncio.timeout(20):
+                assert await cleaner.clean_dirtiest(CleaningThreads(Disk()))
+        finally:
+            may_end.set()
+        await hangs
+        assert (Path(log.parent) / "cleaner-offset-checkpoint").exists()
 
 
 async def test_where_records_wait_nothing_is_compacted_even_if_the_default_of_all_topics_says_so(node: Node) -> None:
