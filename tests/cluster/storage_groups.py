@@ -29,7 +29,9 @@ async def create(cluster: Nodes, topic: str, partitions: int = 1, group: int | N
     """A topic, until all nodes know it."""
     configs = {"replication.mode": "consensus"} | ({} if group is None else {"storage.group": str(group)})
     async with cluster.admin() as admin:
-        await admin.topics.create(NewTopic(name=topic, partitions=partitions, replication_factor=3, configs=configs))
+        await admin.topics.create_unless_there(
+            NewTopic(name=topic, partitions=partitions, replication_factor=3, configs=configs)
+        )
     await cluster.until_everywhere(lambda image: topic in image.topics)
 
 

@@ -52,8 +52,9 @@ def topic(name: str, partitions: int = 3) -> NewTopic:
 
 
 async def create(cluster: Nodes, name: str, *via: int) -> None:
+    """It may be there already: an attempt whose answer was lost with a controller is made again."""
     async with cluster.admin(*via) as admin:
-        await admin.topics.create(topic(name))
+        await admin.topics.create_unless_there(topic(name))
 
 
 def produced_and_consumed(bootstrap: str, name: str) -> list[bytes]:

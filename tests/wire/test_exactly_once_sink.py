@@ -164,8 +164,10 @@ def test_a_list_is_made_again_where_two_brokers_say_that_they_are_its_coordinato
     sink: SinkOptions, cluster: BlockingCluster
 ) -> None:
     """Who does not know yet that it is none any more would else hide who has become it."""
-    probe = f"{ids_of(uuid4().hex)}nobody"
-    ((_, true),) = TransactionCoordinators(cluster)._holders([probe])
+    query = uuid4().hex
+    prepared(sink, query, 0, b"left")  # a node's first transaction creates the topic of all of them
+    probe = f"{ids_of(query)}nobody"
+    ((_, true),) = cluster.retried(lambda: TransactionCoordinators(cluster)._holders([probe]))
     brokers = cluster.metadata.brokers
     (broker,) = brokers.values()
     cluster.look_at_brokers = lambda: brokers.update({99: broker.replace(address=Address("localhost", true.port))})  # type: ignore[method-assign]
