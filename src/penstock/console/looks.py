@@ -1,46 +1,60 @@
 """What was asked of a cluster a moment ago is not asked again: whatever pages there are, brokers pay little.
 
-A look is good for `fresh_s`, and for fifty times as long as it took. Where it takes a while, that is doubled, and times
-the number of such looks that somebody asks for: so all of them together are under way for 1 % of the time, however
-large the cluster is. Who asks while a look is under way gets its result.
+A look is good for `fresh_s`, and for a hundred times the work that it was: the time of the processor that this process
+took meanwhile, which brokers take about as much of. One that only waits, for a node that is gone or a busy machine, is
+soon repeated. Where it is much work, that is doubled, and times the number of such looks that somebody asks for: so all
+of them together take 0.5 % of a processor, however large the cluster is. Who asks while a look is under way gets its
+result.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 Result = TypeVar("Result")
 FRESH_S: Final = 1.0
 """With the pause between two looks at what pages show (`serving/live.py`), a change is told within two seconds."""
-REST_FOR: Final = 50
-"""For so many times its own duration a look is not repeated,"""
+REST_FOR: Final = 100
+"""For so many times its own work a look is not repeated,"""
 LONGEST_REST_S: Final = 300.0
 """but never for longer."""
-A_WHILE_S: Final = 0.1
-"""Looks that take so long share in their time."""
+A_WHILE_S: Final = 0.05
+"""Looks that are so much work share in their time."""
 UNASKED_S: Final = 60.0
 """What has been old for so long nobody asks for."""
 PATIENCE_S: Final = 0.15
 """So long a new look is waited for before the old one has to do."""
 LONG_S: Final = 1.0
-"""What takes so long is shown as it was while it is looked at anew after a change."""
+"""What takes so long, work or not, is shown as it was while it is looked at anew after a change."""
 MAX_LOOKS: Final = 512
 """Those that were asked for longest ago are forgotten."""
-Entry = tuple[float, Any, float, float]
-"""Until when it is good, what it is, how long it took, and when that began."""
+
+
+class Entry(NamedTuple):
+    """What was found, until when it is good, how long it took, what work that was, and when it began; in seconds."""
+
+    until_s: float
+    found: Any
+    took_s: float
+    work_s: float
+    began_s: float
+
+
 Used = dict[Hashable, Entry | None]
 """What something was made of; None for what was not good then."""
 _used: Final = ContextVar[Used | None]("used", default=None)
 
 
 class Looks:
-    """`now_s` is a clock that never goes back."""
+    """`now_s` is a clock that never goes back, `worked_s` one of the processor."""
 
-    def __init__(self, now_s: Callable[[], float]) -> None:
+    def __init__(self, now_s: Callable[[], float], worked_s: Callable[[], float] = time.process_time) -> None:
         self._now_s = now_s
+        self._worked_s = worked_s
         self._found: dict[Hashable, Entry] = {}
         self._under_way: dict[Hashable, tuple[int, asyncio.Task[Any]]] = {}
         """Since which change, and the look."""
@@ -89,7 +103,7 @@ class Looks:
         """Whether what was made of these would be the same now, as nothing of it is to be looked at anew."""
         now_s = self._now_s()
         return bool(used) and all(
-            entry is not None and entry is self._found.get(key) and now_s < entry[0] for key, entry in used.items()
+            entry is not None and entry is self._found.get(key) and now_s < entry.until_s for key, entry in used.items()
         )
 
     def _note(self, key: Hashable, *, is_good: bool) -> None:
@@ -101,14 +115,14 @@ class Looks:
         return key in self._found
 
     def is_slow(self, key: Hashable) -> bool:
-        """Whether it took a while; of what was never looked at it is not known."""
+        """Whether it was much work; of what was never looked at it is not known."""
         known = self._found.get(key)
-        return known is not None and known[2] >= A_WHILE_S
+        return known is not None and known.work_s >= A_WHILE_S
 
     def began_s(self, key: Hashable) -> float | None:
         """When the look began that what is known comes from."""
         known = self._found.get(key)
-        return None if known is None else known[3]
+        return None if known is None else known.began_s
 
     def age_s(self, key: Hashable) -> float:
         """Of what is known: since that look began."""
@@ -121,7 +135,7 @@ class Looks:
         if known is None:
             return False, ()
         self._found[key] = known  # asked for last
-        return self._now_s() < known[0], (known[1],)
+        return self._now_s() < known.until_s, (known.found,)
 
     def _begin(
         self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float
@@ -133,7 +147,9 @@ class Looks:
     def forget(self) -> None:
         """Something was changed: all is to be looked at anew. What takes long has to do until then."""
         self._changes += 1
-        self._found = {key: (-inf, *entry[1:]) for key, entry in self._found.items() if entry[2] >= LONG_S}
+        self._found = {
+            key: entry._replace(until_s=-inf) for key, entry in self._found.items() if entry.took_s >= LONG_S
+        }
 
     async def close(self) -> None:
         tasks = [task for _, task in self._under_way.values()]
@@ -143,7 +159,7 @@ class Looks:
 
     async def _look(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float) -> Result:
         _used.set(None)  # what this asks for in turn is part of it
-        began_s, changes = self._now_s(), self._changes
+        began_s, before_s, changes = self._now_s(), self._worked_s(), self._changes
         try:
             found = await look()
         except BaseException:
@@ -151,21 +167,20 @@ class Looks:
             raise
         finally:
             self._under_way.pop(key, None)
-        now_s = self._now_s()
+        now_s, work_s = self._now_s(), self._worked_s() - before_s
         self._found.pop(key, None)
-        took_s = now_s - began_s
-        rest_s = max(fresh_s, self._rest_s(took_s)) if changes == self._changes else -inf
-        self._found[key] = now_s + rest_s, found, took_s, began_s
+        rest_s = max(fresh_s, self._rest_s(work_s)) if changes == self._changes else -inf
+        self._found[key] = Entry(now_s + rest_s, found, now_s - began_s, work_s, began_s)
         while len(self._found) > MAX_LOOKS:
             del self._found[next(iter(self._found))]
         return found
 
-    def _rest_s(self, took_s: float) -> float:
-        if took_s < A_WHILE_S:
-            return took_s * REST_FOR
+    def _rest_s(self, work_s: float) -> float:
+        if work_s < A_WHILE_S:
+            return work_s * REST_FOR
         asked_since_s = self._now_s() - UNASKED_S
-        others = sum(took >= A_WHILE_S and until >= asked_since_s for until, _, took, _ in self._found.values())
-        return min(took_s * REST_FOR * 2 * (1 + others), LONGEST_REST_S)
+        others = sum(one.work_s >= A_WHILE_S and one.until_s >= asked_since_s for one in self._found.values())
+        return min(work_s * REST_FOR * 2 * (1 + others), LONGEST_REST_S)
 
 
 async def _ends_soon(task: asyncio.Task[Any]) -> bool:

@@ -32,7 +32,7 @@ BATCH = {
 
 
 def watched() -> WatchedCluster:
-    return cast("WatchedCluster", SimpleNamespace(looks=Looks(lambda: 0.0)))
+    return cast("WatchedCluster", SimpleNamespace(looks=Looks(lambda: 0.0, lambda: 0.0)))
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ class Brokers:
         self.refused: dict[str, KafkaError] = {}
         self.endless: dict[TopicPartition, KafkaError] = {}
         self.watched = WatchedCluster("127.0.0.1:1", ClientSettings())
-        self.watched.looks = Looks(lambda: self.now_s)
+        self.watched.looks = Looks(lambda: self.now_s, lambda: self.now_s)
         parts = {
             "groups": SimpleNamespace(listings=self.listings, offsets_of=self.offsets_of),
             "share_groups": SimpleNamespace(offsets_of=self.share_offsets_of),
@@ -194,7 +194,7 @@ async def test_an_order_that_was_so_long_ago_says_when() -> None:
         (topics, "partitions"): 1000_000,
     }
     for (view, sort), was_so in views.items():
-        brokers.watched.looks, brokers.now_s = Looks(lambda: brokers.now_s), 0.0
+        brokers.watched.looks, brokers.now_s = Looks(lambda: brokers.now_s, lambda: brokers.now_s), 0.0
         assert (await view(brokers.watched, {"sort": sort}))["order_was_so"] is None
         brokers.now_s += OLD_S
         assert (await view(brokers.watched, {"sort": sort}))["order_was_so"] == was_so, sort

@@ -91,7 +91,7 @@ async def test_views_and_streams_are_limited(pages: Live) -> None:
 
 async def test_a_view_is_made_again_when_a_look_of_it_is_over_or_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     watched, made, now_s = WatchedCluster("127.0.0.1:1", ClientSettings()), 0, 0.0
-    watched.looks = Looks(lambda: now_s)
+    watched.looks = Looks(lambda: now_s, lambda: now_s)
 
     async def figure() -> int:
         return 1

@@ -72,7 +72,7 @@ class World:
 
     def watched(self, now_s: Callable[[], float]) -> WatchedCluster:
         found = WatchedCluster("127.0.0.1:1", ClientSettings())
-        found.looks = Looks(now_s)
+        found.looks = Looks(now_s, lambda: 0.0)
         found.admin = cast(
             "Admin",
             SimpleNamespace(

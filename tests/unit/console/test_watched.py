@@ -81,7 +81,7 @@ async def test_what_is_reckoned_of_all_topics_is_kept_until_there_are_others() -
 
 async def test_figures_of_brokers_are_looked_at_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     watched, now_s, asked = WatchedCluster("127.0.0.1:1", ClientSettings()), 0.0, 0
-    watched.looks = Looks(lambda: now_s)
+    watched.looks = Looks(lambda: now_s, lambda: now_s)
 
     async def metrics() -> dict[int, Any]:
         nonlocal asked

@@ -137,6 +137,8 @@ def _check(request: Request) -> None:
         raise click.UsageError("--history and --explain go with --describe, --follow with --history")
     if request.follow and request.as_json:
         raise click.UsageError("--follow prints lines, no JSON")
+    if request.export and request.as_json:
+        raise click.UsageError("--export prints lines for --from-file, no JSON")
     _check_internal(request)
     if request.action == "reset-offsets":
         request.target.check()
