@@ -50,8 +50,9 @@ trigger: 1 second
 """
 
 TIMES = """
+import rules
 from pyspark.sql.functions import col, udf
-from rules import FACTOR
+from rules import FACTOR, by
 
 SOURCE = {"bootstrap.servers": "SERVERS", "subscribe": "numbers", "startingOffsets": "earliest"}
 SINK = {"format": "parquet", "path": "FOLDER"}
@@ -60,14 +61,21 @@ TRIGGER = "1 second"
 
 @udf("bigint")
 def times(value):
-    import rules
-
     assert rules.FACTOR == FACTOR
-    return rules.FACTOR * int(value)
+    return by(int(value))
 
 
 def pipeline(source):
     return source.select(times(col("value")).alias("number"))
+"""
+
+
+RULES = """
+FACTOR = HERE
+
+
+def by(number):
+    return FACTOR * number
 """
 
 
@@ -256,8 +264,8 @@ def test_a_pipeline_at_a_server_outlives_its_worker_and_the_server(tmp_path: Pat
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_modules_of_a_job_are_imported_at_the_server(tmp_path: Path) -> None:
-    """By functions that its workers run, for rows of a topic; two jobs have different ones of one name."""
+def test_modules_of_a_job_go_to_the_server(tmp_path: Path) -> None:
+    """For functions that its workers run on rows of a topic; two jobs have different ones of one name."""
     with Cluster(config=BROKER) as cluster, ExitStack() as stack:
         server, numbers = Server(tmp_path), Numbers(tmp_path, cluster.bootstrap_servers)
         stack.enter_context(server.running())
@@ -266,7 +274,7 @@ def test_modules_of_a_job_are_imported_at_the_server(tmp_path: Path) -> None:
         numbers.produce()
         for name, factor in (("twice", 2), ("thrice", 3)):
             (tmp_path / name / "rules").mkdir(parents=True)
-            (tmp_path / name / "rules" / "__init__.py").write_text(f"FACTOR = {factor}\n")
+            (tmp_path / name / "rules" / "__init__.py").write_text(RULES.replace("HERE", str(factor)))
             file = tmp_path / f"{name}.py"
             text = TIMES.replace("SERVERS", cluster.bootstrap_servers).replace("FOLDER", str(tmp_path / name / "out"))
             file.write_text(text)

@@ -16,7 +16,7 @@ from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.running.run import plain_message
-from penstock.pipeline.running.server_session import apply, is_out_of_reach, open_session, send_modules
+from penstock.pipeline.running.server_session import apply, is_out_of_reach, missing_there, open_session, take_along
 from penstock.pipeline.server_address import server_address
 
 CLOSE_BEFORE_S: Final = 6.0
@@ -36,18 +36,19 @@ class ServerPlace(Place):
         self, name: str, master: str, settings: Mapping[str, str], log_file: Path | None
     ) -> Iterator[SparkSession]:
         place = server_address(self._server).place
+        modules = [name for folder in self._modules for name in take_along(folder)]
         self._session = session = open_session(self._server, self._id)
         try:
             try:
                 apply(session, settings)
-                for folder in self._modules:
-                    send_modules(session, folder)
             except PySparkException as error:
                 raise PipelineError(f"{place}: {plain_message(error)}") from error
             yield session
         except BaseException as error:
             if is_out_of_reach(error):
                 say(printable_json({"event": "out of reach"}))
+            if (missing := missing_there(error, modules)) is not None:
+                raise missing from error
             raise
         finally:
             self._close()

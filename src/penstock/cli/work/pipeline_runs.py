@@ -71,17 +71,20 @@ def _messages(session: SparkSession, channel: socket.socket) -> Iterator[dict[st
 
 
 def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], None], told: "Told") -> None:
-    told.run.number = number
+    told.run.number, place = number, runs[number]
     code = 1
     try:
-        run_in(runs[number])
+        run_in(place)
         code = 0
-    except click.ClickException as error:
-        told.write(printable_json({"event": "failed", "error": error.format_message()}) + "\n")
     except BaseException as error:  # sys.exit in a pipeline's own Python ends that pipeline
-        traceback.print_exc()
-        said = plain_message(error) if isinstance(error, Exception) else repr(error)
-        told.write(printable_json({"event": "failed", "error": said}) + "\n")
+        if place.driver_has_ended:
+            told.run.number = None  # that is why each run fails, and no run's own words
+            end_process("Java has ended, and with it all that this driver runs")
+        elif isinstance(error, click.ClickException):
+            told.failed(error.format_message())
+        else:
+            traceback.print_exc()
+            told.failed(plain_message(error) if isinstance(error, Exception) else repr(error))
     finally:
         runs.pop(number)
         told.flush()
@@ -98,6 +101,10 @@ class SharedPlace(Place):
         self._driver, self._given = session, given
         self._own: SparkSession | None = None
         self._stop = threading.Event()
+
+    @property
+    def driver_has_ended(self) -> bool:
+        return has_ended(self._driver)
 
     def given(self) -> str:
         return self._given
@@ -177,6 +184,9 @@ class Told:
         for line in lines:
             self.say({"line": line} if number is None else {"run": number, "line": line})
         return len(text)
+
+    def failed(self, why: str) -> None:
+        self.write(printable_json({"event": "failed", "error": why}) + "\n")
 
     def flush(self) -> None:
         if getattr(self.run, "rest", ""):

@@ -5,13 +5,13 @@ before it answers.
 """
 
 import os
-import tempfile
 import time
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
@@ -26,7 +26,6 @@ PENSTOCK: Final = "penstock"
 """Sessions are those of a user, so each worker says the same one, whoever has started it."""
 CLOSED: Final = "SESSION_CLOSED"
 OF_A_SESSION: Final = "spark.sql."
-MODULES: Final = "modules.zip"
 
 
 class Patience(DefaultPolicy):
@@ -91,19 +90,29 @@ def refused_settings(session: Any, settings: Mapping[str, str]) -> list[str]:
     ]
 
 
-def send_modules(session: Any, folder: Path) -> None:
-    """What queries of this session import there: modules and packages of a folder, as a zip file. Another session has
-    others of the same names. What Python writes beside them while they are imported here stays.
+def take_along(folder: Path) -> list[str]:
+    """From now on functions are sent with what they use of the modules and packages in a folder of `sys.path`, whose
+    names are returned, as Spark does with the pipeline's own file. Queries of another process have others of these
+    names. Files that are added to a session are no way: Spark 4.3 keeps them from its streams. PipelineError.
     """
-    paths = [path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.relative_to(folder).parts]
-    if not paths:
-        return
-    with tempfile.TemporaryDirectory(prefix="penstock-modules-", ignore_cleanup_errors=True) as place:
-        packed = Path(place) / MODULES
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in paths:
-                archive.write(path, path.relative_to(folder))
-        session.addArtifacts(str(packed), pyfile=True)
+    names = sorted({path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/*.py")})
+    for name in names:
+        try:
+            cloudpickle.register_pickle_by_value(import_module(name))  # type: ignore[no-untyped-call]  # as Spark has it
+        except Exception as error:
+            raise PipelineError(f"The module {name} of the job cannot be imported: {error!r}") from error
+    return names
+
+
+def missing_there(error: BaseException, modules: Sequence[str]) -> PipelineError | None:
+    """Where a function that runs at the server has not found one of the job's modules: how it would."""
+    for name in modules:
+        if f"No module named '{name}" in str(error):
+            return PipelineError(
+                f"A function that runs at the server imports {name} itself, and finds only what is installed there: "
+                f"import it at the top of the pipeline's file, and it goes along."
+            )
+    return None
 
 
 def close(server: str, session: str, patience_s: float) -> None:

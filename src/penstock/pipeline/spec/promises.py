@@ -44,5 +44,8 @@ def missed_at_server(spec: PipelineSpec) -> list[str]:
     if any(one is not None and one.is_latest for one in (*of_sources, *of_sinks)):
         missed.append("at a server the latest schema of a registry is asked for at each start: say the id to keep one")
     if spec.file is not None and spec.file.suffix == ".py":
-        missed.append(f"at a server functions of {spec.file.name} that run on rows import what is installed there")
+        missed.append(
+            f"at a server functions of {spec.file.name} that run on rows import what is installed there; of the job's "
+            "modules they take along what is imported at the top of the file"
+        )
     return missed

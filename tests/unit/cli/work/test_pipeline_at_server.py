@@ -3,7 +3,10 @@
 import json
 import os
 import signal
-import zipfile
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +21,8 @@ from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import OUT_OF_REACH, PipelineError
 from penstock.pipeline.jobs.keys import AT_SERVER
 
+cloudpickle: Any = import_module("pyspark.cloudpickle")  # it has no types
+
 SAID = json.dumps({"server": "sc://a:1/;token=secret", "session": "its-session", "patience_s": 30, "modules": []})
 
 
@@ -30,11 +35,6 @@ class Server:
     def open_session(self, server: str, session: str) -> Any:
         self.asked += [server, session]
         return self
-
-    def addArtifacts(self, path: str, *, pyfile: bool) -> None:  # noqa: N802 - Spark's name
-        assert pyfile
-        names = sorted(zipfile.ZipFile(path).namelist())
-        self.asked += [Path(path).name, " ".join(names)]
 
     def release_session(self) -> None:
         self._fail()
@@ -72,15 +72,58 @@ def test_it_closes_its_session_and_tells_so(
     assert json.loads(capsys.readouterr().out) == {"event": "closed", "session": "its-session"}
 
 
-def test_modules_are_taken_to_its_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """And nothing that Python writes beside them, which may be gone at any time as another process does the same."""
-    (tmp_path / "rules" / "__pycache__").mkdir(parents=True)
-    for name in ("helper.py", "rules/__init__.py", "rules/__pycache__/__init__.cpython-311.pyc"):
-        (tmp_path / name).write_text("ANSWER = 42\n")
-    server = Server()
-    monkeypatch.setattr(pipeline_at_server, "open_session", server.open_session)
-    run(ServerPlace(json.dumps({**json.loads(SAID), "modules": [str(tmp_path)]})))
-    assert server.asked[2:4] == ["modules.zip", "helper.py rules/ rules/__init__.py"]
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Of a job, and what Python has written beside them."""
+    texts = {
+        "penstock_helper.py": "from penstock_rules import FACTOR\n",
+        "penstock_rules/__init__.py": "from penstock_rules.deep import by\nFACTOR = 3\n",
+        "penstock_rules/deep.py": "def by(factor, number):\n    return factor * number\n",
+        "penstock_rules/__pycache__/__init__.cpython-311.pyc": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith(("penstock_rules", "penstock_helper"))]:
+        if name in cloudpickle.list_registry_pickle_by_value():
+            cloudpickle.unregister_pickle_by_value(sys.modules[name])
+        del sys.modules[name]
+
+
+def place_with(modules: Path) -> ServerPlace:
+    return ServerPlace(json.dumps({**json.loads(SAID), "modules": [str(modules)]}))
+
+
+def test_functions_are_sent_with_what_they_use_of_the_jobs_modules(
+    monkeypatch: pytest.MonkeyPatch, modules: Path
+) -> None:
+    """A process that knows none of them runs one."""
+    monkeypatch.setattr(pipeline_at_server, "open_session", Server().open_session)
+    with place_with(modules).session("job", "local[*]", {}, None):
+        rules, helper = import_module("penstock_rules"), import_module("penstock_helper")
+        sent = cloudpickle.dumps(lambda number: (rules.by(helper.FACTOR, number), rules.deep.__name__))
+    elsewhere = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(14))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    answer = subprocess.run([sys.executable, "-c", elsewhere], input=sent, capture_output=True, env=environment)
+    assert answer.stdout.decode().strip() == "(42, 'penstock_rules.deep')", answer.stderr
+
+
+def test_a_module_that_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch, modules: Path) -> None:
+    (modules / "penstock_helper.py").write_text("import penstock_nowhere\n")
+    monkeypatch.setattr(pipeline_at_server, "open_session", Server().open_session)
+    with pytest.raises(PipelineError, match=r"^The module penstock_helper of .*No module named 'penstock_nowhere'"):
+        run(place_with(modules))
+
+
+def test_a_function_that_imports_a_module_of_the_job_at_the_server_is_told_how_else(
+    monkeypatch: pytest.MonkeyPatch, modules: Path
+) -> None:
+    monkeypatch.setattr(pipeline_at_server, "open_session", Server().open_session)
+    for missing, told in (("penstock_rules.deep", "import it at the top"), ("penstock_other", "No module named")):
+        with pytest.raises(PipelineError, match=told), place_with(modules).session("job", "local[*]", {}, None):
+            raise PipelineError(f"line 12: ModuleNotFoundError: No module named '{missing}'")
 
 
 def test_packages_without_a_file_are_no_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -146,6 +146,21 @@ def test_a_driver_whose_spark_was_stopped_ends(begin: Any) -> None:
     assert not driver.serving.is_alive()
 
 
+def test_runs_that_fail_as_java_has_ended_leave_the_reason_to_the_driver(
+    begin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each of them meets then is a connection that is refused."""
+    monkeypatch.setattr(pipeline_runs, "end_process", print)
+    spark = PlayedSpark()
+
+    def run(place: Place) -> None:
+        spark.is_stopped = True
+        raise ConnectionRefusedError
+
+    said = begin(spark, run).over()
+    assert said == [{"line": "Java has ended, and with it all that this driver runs"}, {"run": 1, "over": 1}]
+
+
 def test_a_run_that_wants_to_end_the_process_ends_alone(begin: Any) -> None:
     driver = begin(PlayedSpark(), lambda place: sys.exit("enough"))
     *_, failed, over = driver.over()
