@@ -337,6 +337,8 @@ async def test_a_partition_is_watched_from_its_first_append_on(led: Led) -> None
     led.now_ms += 1
     led.produce(b"b")
     assert led.in_sync._watched[led.orders] is watch, "else who never fetches would never lag"
+    led.in_sync.fetched(led.orders, THIRD + 1)
+    assert led.proposed is None
     led.commit(OTHER_LEADS)
     led.in_sync._watched.clear()
     led.in_sync.watch(led.orders)
