@@ -14,7 +14,7 @@ from penstock.log.config import LogConfig
 from penstock.log.validation import CLIENT, AppendResult
 from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.consensus_partition import ConsensusPartition
-from penstock.node.partitions.partition import NotAppendingError, Partition
+from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError, Partition
 from penstock.node.storage_groups.group_partition import GroupPartition
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -211,6 +211,13 @@ def test_the_group_tells_the_partition_that_came_last(one: One) -> None:
     later.end()
     assert one.member.observer is None
     assert later.leader is None
+
+
+@pytest.mark.parametrize("acks", [1, ALL_REPLICAS])
+def test_what_is_appended_is_safe_when_the_group_has_agreed(one: One, acks: int) -> None:
+    one.obey(ME)
+    assert [one.partition.lacks(offset, acks) for offset in (1, 2)] == [False, True]
+    assert one.partition.waits_of(acks) is one.member.committed.waits
 
 
 def test_who_waits_looks_again_in_each_epoch(one: One) -> None:

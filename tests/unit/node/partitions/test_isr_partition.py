@@ -350,3 +350,12 @@ def test_records_are_deleted_at_once_where_none_wait(one: One) -> None:
     one.partition.delete_before(2)
     assert one.partition.log_start_offset == 1, "nobody delivers any more: this node stops"
     assert one.partition.needed_from == 1
+
+
+def test_what_is_appended_is_safe_here_or_on_all_replicas(one: One) -> None:
+    partition = one.partition
+    partition.kept.offset, partition.committed.high_watermark = 5, 3
+    assert [partition.lacks(offset, 1) for offset in (3, 4, 5)] == [False, False, True]
+    assert [partition.lacks(offset, ALL_REPLICAS) for offset in (2, 3, 4)] == [False, True, True]
+    assert partition.waits_of(1) is partition.kept.waits
+    assert partition.waits_of(ALL_REPLICAS) is partition.committed.waits

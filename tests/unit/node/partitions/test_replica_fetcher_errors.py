@@ -1,7 +1,7 @@
 """What a follower does where its leader refuses all that it asked, its own log cannot go on, or both logs part."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -170,3 +170,66 @@ async def test_who_cannot_be_cut_is_told_of(followed: Followed, monkeypatch: pyt
         while cuts._under_way:
             await asyncio.sleep(0)
     assert failed == [partition] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "is_told"), [(ErrorCode.KAFKA_STORAGE_ERROR, True), (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)]
+)
+async def test_a_refusal_that_does_not_pass_by_itself_is_told(
+    followed: Followed, caplog: pytest.LogCaptureFixture, code: ErrorCode, is_told: bool
+) -> None:
+    await followed.take(error=code)
+    assert any(text.endswith(f"says {code.name}") for text in caplog.messages) is is_told
+
+
+@pytest.mark.parametrize("is_new_epoch", [True, False])
+async def test_an_offset_that_is_not_there_is_looked_into_in_the_same_epoch(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, is_new_epoch: bool
+) -> None:
+    looked: list[int] = []
+
+    async def leader_offset(*_: object) -> int:
+        looked.append(1)
+        return 0
+
+    monkeypatch.setattr(module, "leader_offset", leader_offset)
+    await followed.take(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    if is_new_epoch:
+        followed.obey(5)
+    await settle()
+    assert bool(looked) is not is_new_epoch
+
+
+async def test_the_next_request_waits_for_a_flush_and_goes_out_with_its_end(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = list[Callable[[], None]]()
+
+    def when_kept(_: IsrPartition, go_on: Callable[[], None]) -> bool:
+        flushed.append(go_on)
+        return len(flushed) < 2
+
+    monkeypatch.setattr(IsrPartition, "when_kept", when_kept)
+    monkeypatch.setattr(module, "FLUSH_PATIENCE_S", 3_600)
+    await followed.take(batch(b"a"))
+    await settle()
+    assert (len(followed.leader.asked), list(followed.fetcher._unkept)) == (1, [KEY])
+    flushed[0]()
+    assert followed.leader.last_asked() == {KEY: 1}
+    assert (followed.fetcher._patience, len(followed.leader.asked)) == (None, 2)
+
+
+async def test_a_flush_that_takes_long_is_no_longer_waited_for(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = followed.node.partition(index=1)
+    followed.obey(4, other)
+    followed.fetcher.follow(other)
+    await followed.take()
+    monkeypatch.setattr(IsrPartition, "when_kept", lambda one, _: one is followed.partition)
+    monkeypatch.setattr(module, "FLUSH_PATIENCE_S", 0)
+    records = bytes(batch(b"a"))
+    followed.answer([FetchPartitionResult(index, high_watermark=1, records=records) for index in (0, 1)])
+    await followed.asked(3)
+    assert [key[1] for key in followed.leader.last_asked()] == [1]
+    assert followed.fetcher._unkept == {}
