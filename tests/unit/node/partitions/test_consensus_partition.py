@@ -229,3 +229,19 @@ def test_who_waits_looks_again_in_each_epoch(one: One) -> None:
         assert woken == list(range(epoch))
     one.partition.end()
     assert woken == [0, 1, 2, 3]
+
+
+async def test_who_delivers_waits_for_each_growth_of_the_log_anew(one: One) -> None:
+    one.obey(ME)
+    one.log.config = LogConfig(penstock_delay_enable=True)
+    one.partition.deliver(cast("Any", SimpleNamespace(now_ms=lambda: 0, add=id, discard=id)))
+    delivery, growth = cast("Any", one.partition.delivery), one.partition.growth
+    for _ in range(2):
+        delivery._wait_for_growth()
+        delivery._wait_for_growth()
+        assert len(growth) == 1
+        for waiter in growth.take_due(3):
+            waiter()
+    delivery._wait_for_growth()
+    delivery.stop()
+    assert len(growth) == 0

@@ -233,3 +233,19 @@ async def test_a_flush_that_takes_long_is_no_longer_waited_for(
     await followed.asked(3)
     assert [key[1] for key in followed.leader.last_asked()] == [1]
     assert followed.fetcher._unkept == {}
+
+
+async def test_each_answer_that_passes_makes_it_rest_for_twice_as_long(followed: Followed) -> None:
+    pauses_ms = [followed.fetcher._passing_ms(KEY) for _ in range(9)]
+    assert pauses_ms == [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]
+
+
+async def test_a_log_that_is_lent_is_asked_about_when_it_is_back(followed: Followed) -> None:
+    await followed.take(batch(b"a"))
+    log = followed.partition.log
+    log.lend()
+    followed.fetcher._want(KEY, followed.partition)
+    assert len(followed.fetcher._session) == 0, "where it ends is not known"
+    for go_on in log.take_back(is_whole=True):
+        go_on()
+    assert len(followed.fetcher._session) == 1

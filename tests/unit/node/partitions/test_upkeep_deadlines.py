@@ -160,3 +160,11 @@ def test_who_is_given_up_is_not_flushed() -> None:
     assert (looking.upkeep._due, looking.upkeep.dirty) == ({"/a": {one: None}}, {})
     assert looking.upkeep._high_watermarks == {("orders", 1): 4}
     assert looking.upkeep._changed.is_set()
+
+
+def test_who_waits_for_the_first_that_is_due_hears_of_one_that_comes_before() -> None:
+    looking = Looking()
+    for due_ms, is_told in ((50, True), (60, False), (40, True)):
+        looking.upkeep._changed.clear()
+        looking.upkeep._watch(partition(log(0)), NOW_MS + due_ms, NOW_MS + due_ms)
+        assert looking.upkeep._changed.is_set() is is_told
