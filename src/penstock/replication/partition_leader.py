@@ -280,12 +280,9 @@ class PartitionLeader:
         )
 
     def _advance(self) -> Sequence[Waiter]:
-        due = NOBODY if self.given is None else self.given.take_due(self.given_offset)
-        if self._holds:
-            return due
-        committed = self.kept.offset
+        committed = self.high_watermark if self._holds else self.kept.offset
         for state in self._counted:
             if state.log_end_offset < committed:
                 committed = state.log_end_offset
         advanced = self.committed.advance(committed)
-        return [*due, *advanced] if due else advanced
+        return advanced if self.given is None else [*self.given.take_due(self.given_offset), *advanced]

@@ -53,3 +53,11 @@ def test_who_is_in_sync_is_not_held_back_whatever_the_leader_has_told() -> None:
     assert follower.may_be_held_back, "it has lagged for too long"
     follower.on_metadata(is_in_sync=True)
     assert not follower.may_be_held_back
+
+
+def test_a_follower_knows_whom_it_follows_and_what_that_has_told_last() -> None:
+    follower = following(7)
+    assert (follower.leader_id, follower.leader_epoch, follower.leader_high_watermark) == (2, 4, -1)
+    follower.on_appended(log_end_offset=20, leader_high_watermark=9)
+    follower.on_appended(log_end_offset=20, leader_high_watermark=4)
+    assert follower.leader_high_watermark == 4

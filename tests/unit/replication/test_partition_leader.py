@@ -50,6 +50,7 @@ def test_alone_an_append_is_committed_at_once() -> None:
 def test_what_is_not_flushed_is_not_committed() -> None:
     """Where a flush is under way; followers may have it meanwhile, and those who wait for the log's end go on."""
     leader = leading(ME, SECOND, end=5)
+    assert not leader.kept.is_stuck
     leader.committed.waits.add(8, a_reader)
     leader.kept.waits.add(7, a_producer)
     leader.appended.add(8, a_follower)
@@ -248,6 +249,8 @@ def test_who_is_in_sync_without_being_a_replica_has_nothing_to_tell() -> None:
     leader = leading(ME, THIRD, end=5, high_watermark=3, replicas=(ME, SECOND))
     leader.on_appended(12)
     assert leader.high_watermark == 3
+    leader.on_metadata(1, (ME, SECOND), (ME,))
+    assert leader.high_watermark == 12
 
 
 def test_a_fetch_tells_who_waits_for_a_deletion_where_the_followers_log_begins() -> None:

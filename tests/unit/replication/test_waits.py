@@ -44,6 +44,7 @@ def test_everybody_can_be_taken() -> None:
         waits.add(offset, waiter)
     assert waits.take_all() == waiters
     assert len(waits) == 0
+    assert waits.next_offset > 1 << 62, "nobody is due"
 
 
 def test_nobody_is_due_before_the_first_that_is_left() -> None:

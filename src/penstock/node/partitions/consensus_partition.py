@@ -43,7 +43,7 @@ class ConsensusPartition(Partition):
     @property
     def leader(self) -> PartitionLeader | None:
         """None from the moment at which the group leads here no more."""
-        return self._named if self._named is not None and self.group.leads else None
+        return self._named if self.group.leads else None
 
     @property
     def role(self) -> PartitionLeader | PartitionFollower | None:

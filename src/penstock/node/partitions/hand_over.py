@@ -14,7 +14,6 @@ from typing import Final, Protocol
 
 from penstock.client.errors import ClientError
 from penstock.leadership.transfer import Answer, Effect, Limits, State, Transfer
-from penstock.node.environment.event_loop import loop_ms
 from penstock.node.links.hand_over import HandOver
 from penstock.node.links.successor import SucceedingBroker
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -69,8 +68,8 @@ class PartitionHandOver(HandOver):
     ) -> None:
         leader = partition.leader
         assert leader is not None
-        seals, now_ms = resident is not None, loop_ms(asyncio.get_running_loop())
-        machine = Transfer(successor, leader.leader_epoch, leader.log_end_offset, limits, now_ms, seals=seals)
+        begins_ms, end, seals = self._now_ms(), leader.log_end_offset, resident is not None
+        machine = Transfer(successor, leader.leader_epoch, end, limits, begins_ms, seals=seals)
         super().__init__(str(partition), machine, way)
         self.partition = partition
         self._ask = ask

@@ -193,13 +193,7 @@ class InSyncReplicas:
     def _answered(self, partition: IsrPartition, wanted: IsrProposal, code: ErrorCode, partition_epoch: int) -> bool:
         """Whether the fate of a proposal is certain now, or will be when the metadata come."""
         leader = partition.leader
-        is_current = (
-            leader is not None
-            and leader.leader_epoch == wanted.leader_epoch
-            and leader.partition_epoch == wanted.partition_epoch
-            and leader.proposed_isr == wanted.isr
-        )
-        if leader is None or not is_current:
+        if leader is None or not _is_proposed(leader, wanted):
             return True  # the metadata have told more meanwhile
         is_as_it_was = code == ErrorCode.NONE and partition_epoch == wanted.partition_epoch
         if is_as_it_was or code == ErrorCode.INELIGIBLE_REPLICA:
@@ -252,3 +246,8 @@ class InSyncReplicas:
             for answer in topic.partitions
         }
         return answers, ErrorCode(reply.error_code) or ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _is_proposed(leader: PartitionLeader, wanted: IsrProposal) -> bool:
+    epochs = leader.leader_epoch, leader.partition_epoch
+    return epochs == (wanted.leader_epoch, wanted.partition_epoch) and leader.proposed_isr == wanted.isr

@@ -309,7 +309,7 @@ class LocalReplicas:
             and not is_internal(log.topic)
             and not self._image.topics[log.topic].by_consensus
             and log.health.failure is None
-            and not (self._directories.futures and (log.topic, log.partition) in self._directories.futures)
+            and (log.topic, log.partition) not in self._directories.futures
             and self._lies_elsewhere(log, image) is None
         )
 

@@ -11,7 +11,6 @@ import logging
 from typing import Final
 
 from penstock.leadership.transfer import HOLDING, Answer, Effect, Limits, State, Transfer
-from penstock.node.environment.event_loop import loop_ms
 from penstock.node.links.hand_over import HandOver, Successor
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -44,8 +43,8 @@ class StorageGroupHandOver(HandOver):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"node {successor} is no other voter of the storage group")
         self._lease_ms = driver.raft.replica.settings.lease_ms
         limits = limits_of(group.proposer.settings.handover_scheme, self._lease_ms)
-        now_ms = loop_ms(asyncio.get_running_loop())
-        super().__init__("a storage group", Transfer(successor, epoch, driver.log_end_offset, limits, now_ms), way)
+        machine = Transfer(successor, epoch, driver.log_end_offset, limits, self._now_ms())
+        super().__init__("a storage group", machine, way)
         self._group = group
         self._renewed_until_ms = 0.0
         group.hand_over = self
@@ -96,17 +95,13 @@ class StorageGroupHandOver(HandOver):
             done = self._group.propose_successor(self.machine.successor)
         except KafkaError as error:
             logger.info("the lead could not be given to %d: %s", self.machine.successor, error)
-            asyncio.get_running_loop().call_soon(self._heard, Answer.CHANGED)
-            return
+            return  # it leads no longer, and hears who does
         self._renewed_until_ms = self._group.driver.raft.lease_until_ms + self._lease_ms
         done.add_done_callback(self._agreed)
 
     def _agreed(self, done: asyncio.Future[int]) -> None:
-        is_lost = done.cancelled() or done.exception() is not None
-        self._heard(Answer.CHANGED if is_lost else Answer.MADE)
-
-    def _heard(self, answer: Answer) -> None:
-        self._do(self.machine.on_answer(answer, self._now_ms()))
+        if not done.cancelled() and done.exception() is None:  # else as above
+            self._do(self.machine.on_answer(Answer.MADE, self._now_ms()))
 
     def _set_alarm(self) -> None:
         super()._set_alarm()

@@ -17,7 +17,7 @@ from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, Re
 from penstock.node.links import hand_over as links
 from penstock.node.links.successor import SucceedingBroker
 from penstock.node.partitions import hand_over as module
-from penstock.node.partitions.hand_over import PartitionHandOver
+from penstock.node.partitions.hand_over import PartitionHandOver, Resident
 from penstock.node.serving.dispatch import Waiting
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.produce import (
@@ -81,7 +81,11 @@ class Giving:
         self.asked: asyncio.Queue[tuple[int, asyncio.Future[Answer]]] = asyncio.Queue()
         self.connecting: asyncio.Future[None] | None = None
         """What the way there waits for."""
-        self.hand_over = PartitionHandOver(self.partition, OTHER, PATIENT, self._ask, SucceedingBroker(self._connect))
+        way, resident = SucceedingBroker(self._connect), self._resident()
+        self.hand_over = PartitionHandOver(self.partition, OTHER, PATIENT, self._ask, way, resident)
+
+    def _resident(self) -> Resident | None:
+        return None
 
     async def _connect(self) -> Any:
         if self.connecting is not None:

@@ -2,28 +2,26 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
-from tests.unit.node.contexts import broker_context, embedded, node_context
-from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node
+from tests.unit.node.led_partition import OTHER, OTHER_EPOCH, THIRD, Led
+from tests.unit.node.on_disk import NODE_ID, TOPIC_ID
 
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
     MetadataRecord,
     PartitionChangeRecord,
-    PartitionRecord,
     RegisterBrokerRecord,
-    TopicRecord,
 )
+from penstock.node.partitions import in_sync_replicas as module
 from penstock.node.partitions.in_sync_replicas import SETTLED, InSyncReplicas
-from penstock.node.partitions.partition import Partition
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition import (
-    AlterPartitionRequest,
     AlterPartitionResponse,
-    AlterPartitionResponsePartitionData,
-    AlterPartitionResponseTopicData,
 )
 from penstock.protocol.messages.fetch import (
     FetchPartition,
@@ -32,82 +30,6 @@ from penstock.protocol.messages.fetch import (
     FetchTopic,
     ReplicaState,
 )
-from penstock.protocol.schema import Message
-
-OTHER, THIRD = NODE_ID + 1, NODE_ID + 2
-OWN_EPOCH, OTHER_EPOCH = 5, 9
-
-
-class Controller:
-    """Notes what it is asked for; the test answers."""
-
-    def __init__(self) -> None:
-        self.asked: asyncio.Queue[tuple[AlterPartitionRequest, asyncio.Future[Any]]] = asyncio.Queue()
-
-    def submit(self, request: Message, answer: type[Message], **_: Any) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        assert isinstance(request, AlterPartitionRequest)
-        self.asked.put_nowait((request, future))
-        return future
-
-    async def answer(self, code: ErrorCode, partition_epoch: int = -1) -> list[int]:
-        """The ISR that was asked for; the answer is this."""
-        request, future = await self.asked.get()
-        (topic,) = request.topics
-        (asked,) = topic.partitions
-        row = AlterPartitionResponsePartitionData(
-            partition_index=asked.partition_index, error_code=code, partition_epoch=partition_epoch
-        )
-        future.set_result(
-            AlterPartitionResponse(topics=[AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=[row])])
-        )
-        return [state.broker_id for state in asked.new_isr_with_epochs]
-
-
-class Led(Node):
-    """A node that leads one partition of three replicas, of which it alone is in sync."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.controller = Controller()
-        config = embedded(NODE_ID, replica_lag_time_max_ms="1", replica_fetch_wait_max_ms="1")
-        node = node_context(config, self.image, now_ms=lambda: self.now_ms)
-        self.in_sync = InSyncReplicas(broker_context(node, self.controller, OWN_EPOCH))
-        self.replicas.in_sync = self.in_sync
-        self.open(
-            RegisterBrokerRecord(broker_id=OTHER, broker_epoch=OTHER_EPOCH, fenced=False),
-            RegisterBrokerRecord(broker_id=THIRD, broker_epoch=OTHER_EPOCH + 1, fenced=True),
-            TopicRecord(name="orders", topic_id=TOPIC_ID),
-            PartitionRecord(
-                partition_id=0,
-                topic_id=TOPIC_ID,
-                replicas=[NODE_ID, OTHER, THIRD],
-                isr=[NODE_ID],
-                leader=NODE_ID,
-                leader_epoch=0,
-                partition_epoch=0,
-            ),
-        )
-        self.in_sync.start()
-
-    @property
-    def orders(self) -> Partition:
-        return self.partition()
-
-    @property
-    def proposed(self) -> tuple[int, ...] | None:
-        assert self.orders.leader is not None
-        return self.orders.leader.proposed_isr
-
-    async def taken_back(self) -> None:
-        """Wait until nothing is proposed."""
-        async with asyncio.timeout(10):
-            while self.proposed is not None:
-                await asyncio.sleep(0)
-
-    def fetch(self, replica: int, broker_epoch: int = OTHER_EPOCH) -> None:
-        """A follower has everything."""
-        self.orders.on_fetched(replica, self.orders.log.log_end_offset, broker_epoch, self.now_ms)
 
 
 @pytest.fixture
@@ -250,7 +172,9 @@ async def test_what_each_answer_to_a_proposal_means(led: Led, code: ErrorCode, e
     partition, wanted = led.in_sync._proposed.pop((TOPIC_ID, 0))
     is_refused = code is ErrorCode.INELIGIBLE_REPLICA or (code is ErrorCode.NONE and epoch == 0)
     is_certain = is_refused or code in SETTLED
+    failures = led.in_sync._counts.isr_failures
     assert led.in_sync._answered(partition, wanted, code, epoch) is is_certain
+    assert led.in_sync._counts.isr_failures == failures + is_refused
     assert led.proposed == (None if is_refused else (NODE_ID, OTHER))
     assert bool(led.in_sync._proposed) is not is_certain, "it is asked again"
     for old in (wanted.replace(leader_epoch=9), wanted.replace(partition_epoch=9), wanted.replace(isr=(NODE_ID,))):
@@ -258,6 +182,9 @@ async def test_what_each_answer_to_a_proposal_means(led: Led, code: ErrorCode, e
         before = led.proposed
         assert led.in_sync._answered(partition, old, code, epoch), "the metadata have told more meanwhile"
         assert (led.proposed, led.in_sync._proposed) == (before, {})
+    led.commit(OTHER_LEADS)
+    assert led.in_sync._answered(partition, wanted, code, epoch)
+    assert led.in_sync._proposed == {}
 
 
 FENCED = BrokerRegistrationChangeRecord(broker_id=OTHER, broker_epoch=OTHER_EPOCH, fenced=1)
@@ -287,9 +214,11 @@ async def test_a_follower_that_keeps_up_is_waited_for_as_long_as_it_may_come_in(
     led.orders.on_fetched(OTHER, 0, OTHER_EPOCH, led.now_ms)
     leader = led.orders.leader
     assert leader is not None
+    assert not leader.joining, "it does not keep up yet"
     leader.followers[OTHER].last_caught_up_ms = led.now_ms
-    led.orders.on_fetched(OTHER, 0, OTHER_EPOCH, led.now_ms)
-    assert (leader.joining, led.proposed) == ((OTHER,), None)
+    for _ in range(2):
+        led.orders.on_fetched(OTHER, 0, OTHER_EPOCH, led.now_ms)
+        assert (leader.joining, led.proposed) == ((OTHER,), None)
     if record is not None:
         led.commit(record)
     led.now_ms += later_ms
@@ -297,3 +226,158 @@ async def test_a_follower_that_keeps_up_is_waited_for_as_long_as_it_may_come_in(
     assert leader.joining == ((OTHER,) if comes or record is OTHER_LEADS else ())
     led.in_sync.look_at_joining()
     assert bool(led.in_sync._joining) is comes
+
+
+class Idle:
+    """A partition that this node does not lead."""
+
+    leader = None
+
+
+async def turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_what_holds_is_counted(led: Led) -> None:
+    counts = led.in_sync._counts
+    before = counts.isr_expands, counts.isr_shrinks
+    for more in (1, 2, -1):
+        led.in_sync.has_changed(more)
+    assert (counts.isr_expands - before[0], counts.isr_shrinks - before[1]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_asked_again"),
+    [(ErrorCode.NONE, True), (ErrorCode.STALE_BROKER_EPOCH, True), (ErrorCode.INVALID_REQUEST, False)],
+)
+async def test_an_answer_that_leaves_a_partition_out_says_of_it_what_it_says_of_all(
+    led: Led, monkeypatch: pytest.MonkeyPatch, code: ErrorCode, is_asked_again: bool
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0)
+    led.fetch(OTHER)
+    _, future = await led.controller.asked.get()
+    future.set_result(AlterPartitionResponse(error_code=code))
+    await turns()
+    assert led.controller.asked.empty() is not is_asked_again
+    assert led.proposed == (NODE_ID, OTHER)
+
+
+@pytest.mark.parametrize("error", [ValueError("a defect"), None])
+async def test_there_is_a_pause_only_where_the_fate_of_a_proposal_is_not_known(
+    led: Led, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 3_600)
+    led.fetch(OTHER)
+    _, future = await led.controller.asked.get()
+    if error is not None:
+        future.set_exception(error)
+        await turns()
+        assert led.controller.asked.empty()
+        assert led.in_sync._proposed, "it is asked again later"
+        return
+    future.set_result(AlterPartitionResponse(error_code=ErrorCode.INVALID_REQUEST))
+    led.commit(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE_ID, isr=[NODE_ID]))
+    led.fetch(OTHER)
+    await turns()
+    assert not led.controller.asked.empty()
+
+
+async def test_what_a_defect_has_kept_from_the_controller_is_asked_again(
+    led: Led, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0)
+    led.fetch(OTHER)
+    _, future = await led.controller.asked.get()
+    future.set_exception(ValueError("a defect"))
+    assert await led.controller.answer(ErrorCode.NONE, 1) == [NODE_ID, OTHER]
+
+
+async def test_all_that_wait_for_followers_are_looked_at_again_and_again(
+    led: Led, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led.produce(b"a")
+    leader = led.orders.leader
+    assert leader is not None
+    leader.followers[OTHER].last_caught_up_ms = led.now_ms
+    led.in_sync._joining[cast("Any", Idle())] = None
+    led.orders.on_fetched(OTHER, 0, OTHER_EPOCH, led.now_ms)
+    assert leader.joining == (OTHER,)
+    led.now_ms += 2
+    await led.in_sync.stop()
+    monkeypatch.setattr(module, "JOINING_S", 0)
+    led.in_sync.start()
+    await turns()
+    assert not leader.joining
+    assert not led.in_sync._joining
+
+
+async def test_very_many_are_looked_at_in_several_turns(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 4:
+            raise asyncio.CancelledError
+
+    idle: list[Any] = [Idle() for _ in range(5)]
+    await led.in_sync.stop()
+    monkeypatch.setattr(module, "LOOKED_AT_ONCE", 2)
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
+    led.in_sync._watched = dict.fromkeys(idle, cast("Any", object()))
+    with pytest.raises(asyncio.CancelledError):
+        await led.in_sync._look()
+    assert pauses == [0.0005, 0, 0, 0.0005], "half of a millisecond"
+    assert led.in_sync._watched == {}
+
+
+async def test_a_partition_is_watched_from_its_first_append_on(led: Led) -> None:
+    led.produce(b"a")
+    watch = led.in_sync._watched[led.orders]
+    led.now_ms += 1
+    led.produce(b"b")
+    assert led.in_sync._watched[led.orders] is watch, "else who never fetches would never lag"
+    led.in_sync.fetched(led.orders, THIRD + 1)
+    assert led.proposed is None
+    led.commit(OTHER_LEADS)
+    led.in_sync._watched.clear()
+    led.in_sync.watch(led.orders)
+    led.in_sync.fetched(led.orders, OTHER)
+    assert (led.in_sync._watched, led.in_sync._joining) == ({}, {})
+    told: list[IsrPartition] = []
+    led.in_sync.unwritable.listen(told.append)
+    led.in_sync.refused(led.orders)
+    assert told == [led.orders]
+
+
+async def test_a_partition_is_looked_at_until_all_in_sync_have_everything(led: Led) -> None:
+    led.commit(IN_SYNC)
+    led.produce(b"a")
+    led.in_sync._look_at(led.orders)
+    assert list(led.in_sync._watched) == [led.orders]
+    led.fetch(OTHER)
+    led.in_sync._look_at(led.orders)
+    assert led.in_sync._watched == {}
+    led.in_sync._look_at(led.orders)
+    led.in_sync.watch(led.orders)
+    led.commit(OTHER_LEADS)
+    led.in_sync._look_at(led.orders)
+    assert led.in_sync._watched == {}
+
+
+@pytest.mark.parametrize("certain", [(True, True), (True, False), (False, True)])
+async def test_all_are_certain_or_there_is_a_pause(
+    led: Led, monkeypatch: pytest.MonkeyPatch, certain: tuple[bool, bool]
+) -> None:
+    led.fetch(OTHER)
+    ((_, proposed),) = led.in_sync._proposed.items()
+    fates = iter(certain)
+    monkeypatch.setattr(InSyncReplicas, "_ask", AsyncMock(return_value=({}, ErrorCode.NONE)))
+    monkeypatch.setattr(InSyncReplicas, "_answered", lambda *_: next(fates))
+    assert await led.in_sync._tell_of({(TOPIC_ID, index): proposed for index in (0, 1)}) is all(certain)
+
+
+async def test_who_is_not_registered_does_not_come_in(led: Led) -> None:
+    assert not led.in_sync._may_come_in(THIRD + 1, 1)
+    assert led.in_sync._may_come_in(OTHER, OTHER_EPOCH)
+    assert led.in_sync._may_come_in(OTHER, -1)

@@ -4,12 +4,14 @@ import asyncio
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.unit.log.logs import open_log
 from tests.unit.node.on_disk import NODE_ID, NOW_MS, TOPIC_ID, batch
 
+from penstock.log.config import LogConfig
 from penstock.log.disk import OpenFile
 from penstock.metadata.topics import PartitionImage
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -293,3 +295,67 @@ async def test_who_waits_for_a_log_hears_of_its_cut_though_its_directory_has_fai
         await cut
     await asyncio.sleep(0)
     assert heard == ["back"]
+
+
+async def test_a_log_that_begins_anew_has_nothing_that_is_compacted(one: One) -> None:
+    one.obey(OTHER, [OTHER])
+    one.partition.log.cleaned_to = 9
+    with ThreadPoolExecutor(1) as threads:
+        await one.partition.cut_to(4, threads)
+        assert one.partition.log.cleaned_to == 4
+        await one.partition.cut_to(7, threads)
+        assert one.partition.log.cleaned_to == 4
+        await one.partition.begin_anew_at(3, threads)
+    assert one.partition.log.cleaned_to == 0
+
+
+def test_what_a_leader_finds_unflushed_is_flushed_and_what_a_follower_finds_is_not(tmp_path: Path) -> None:
+    flushes: list[IsrPartition] = []
+    partition = IsrPartition(open_log(tmp_path, LogConfig(flush_messages=1)), TOPIC_ID, flush=flushes.append)
+    image = PartitionImage(NODE_ID, 0, 0, (NODE_ID, OTHER), (NODE_ID,))
+    partition.obey(NODE_ID, image, 0)
+    partition.append(memoryview(bytearray(batch(b"x"))), acks=1, now_ms=NOW_MS)
+    assert (flushes, partition.high_watermark) == ([partition], 0)
+    partition.obey(NODE_ID, image._replace(leader=OTHER, leader_epoch=1, partition_epoch=1), 0)
+    assert len(flushes) == 1
+    partition.obey(NODE_ID, image._replace(leader_epoch=2, partition_epoch=2), 0)
+    assert len(flushes) == 2
+    partition.got_stuck()
+    assert partition.kept.is_stuck
+    partition.log.flush()
+    partition.flushed()
+    assert (partition.kept.is_stuck, partition.high_watermark, len(flushes)) == (False, 1, 2)
+    assert partition in partition.dirty
+    partition.log.abandon()
+
+
+def test_the_role_that_ends_wakes_who_waits(one: One) -> None:
+    woken: list[int] = []
+    for epoch, leader in enumerate((NODE_ID, OTHER, OTHER, NODE_ID)):
+        one.obey(leader, [leader])
+        one.partition.committed.waits.add(9, partial(woken.append, epoch))
+        assert woken == list(range(epoch))
+    one.partition.end()
+    assert woken == [0, 1, 2, 3]
+    assert one.partition.role is None
+
+
+def test_records_are_deleted_at_once_where_none_wait(one: One) -> None:
+    one.obey(NODE_ID, [NODE_ID])
+    one.append()
+    one.partition.delete_before(1)
+    assert one.partition.log_start_offset == one.partition.local_log_start_offset == 1
+    one.append()
+    one.partition.log.config = LogConfig(penstock_delay_enable=True)
+    one.partition.delete_before(2)
+    assert one.partition.log_start_offset == 1, "nobody delivers any more: this node stops"
+    assert one.partition.needed_from == 1
+
+
+def test_what_is_appended_is_safe_here_or_on_all_replicas(one: One) -> None:
+    partition = one.partition
+    partition.kept.offset, partition.committed.high_watermark = 5, 3
+    assert [partition.lacks(offset, 1) for offset in (3, 4, 5)] == [False, False, True]
+    assert [partition.lacks(offset, ALL_REPLICAS) for offset in (2, 3, 4)] == [False, True, True]
+    assert partition.waits_of(1) is partition.kept.waits
+    assert partition.waits_of(ALL_REPLICAS) is partition.committed.waits

@@ -304,3 +304,31 @@ async def test_a_leader_whose_log_waited_for_its_disk_is_told_of_to_coordinators
         go_on()
     await asyncio.sleep(0)
     assert settled[-1:] == [True]
+
+
+@pytest.mark.parametrize(("directories", "is_misplaced"), [(1, False), (2, True)])
+def test_the_controller_is_told_where_a_replica_lies_if_it_could_lie_elsewhere(
+    tmp_path: Path, directories: int, is_misplaced: bool
+) -> None:
+    paths = ",".join(str(tmp_path / str(number)) for number in range(directories))
+    with node_on(tmp_path, *topic_records(), log_dirs=paths) as node:
+        node.produce(b"a")
+        lies_in = node.directories.id_of(node.partition().log)
+        assert node.replicas.misplaced == ({(TOPIC_ID, 0): lies_in} if is_misplaced else {})
+
+
+def test_a_replica_that_is_nobodys_here_is_offline_no_longer(node: Node) -> None:
+    node.commit(*topic_records())
+    node.replicas.on_directory_failed(node.partition().log.parent)
+    assert list(node.replicas.offline) == [(TOPIC_ID, 0)]
+    node.commit(change(replicas=[OTHER_NODE], isr=[OTHER_NODE], leader=OTHER_NODE))
+    assert node.replicas.offline == {}
+
+
+def test_where_a_replica_lies_that_is_gone_is_nobodys_concern(node: Node) -> None:
+    node.commit(*topic_records())
+    for topic_id, index in ((UUID(int=99), 0), (TOPIC_ID, 7)):
+        gone = IsrPartition(node.partition().log, topic_id)
+        gone.index = index
+        node.replicas.on_moved(gone)
+    assert node.replicas.misplaced == {}

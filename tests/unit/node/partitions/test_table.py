@@ -47,3 +47,24 @@ def test_a_list_of_all_takes_as_many_lines_of_many_topics_as_of_one() -> None:
     for one in few:
         table.remove(one)
     assert list(table) == many
+
+
+def test_what_is_counted_of_a_topic_is_as_of_its_partitions() -> None:
+    told: list[tuple[str, str, object]] = []
+    traffic = object()
+
+    class Counts:
+        def enter(self, topic: str) -> object:
+            told.append(("enter", topic, None))
+            return traffic
+
+        def leave(self, topic: str, left: object) -> None:
+            told.append(("leave", topic, left))
+
+    table = PartitionTable(cast("Any", Counts()))
+    one = cast("Any", SimpleNamespace(topic="orders", index=0, topic_id=UUID(int=7), traffic=None))
+    table.add(one)
+    assert one.traffic is traffic
+    table.remove(one)
+    assert told == [("enter", "orders", None), ("leave", "orders", traffic)]
+    assert (list(table), table.by_topic(), table.get(one.topic_id, 0)) == ([], [], None)

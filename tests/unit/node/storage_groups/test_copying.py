@@ -4,6 +4,8 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.unit.node.lone_group import start_alone
@@ -108,3 +110,13 @@ async def test_a_disk_that_hangs_keeps_no_other_from_its_sync(tmp_path: Path, mo
     for node, disk in zip(nodes, disks, strict=True):
         node.directories.close()
         disk.shutdown()
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (3, ", and 2 more have lost some")])
+def test_what_a_disk_has_lost_is_told_of_the_first_and_how_many_more(count: int, more: str) -> None:
+    one: Any = SimpleNamespace(topic="orders", id=SimpleNamespace(number=4), end_offset=7)
+    error = LostRecordsError([(one, 9)] * count)
+    assert error.message == (
+        "the log of orders-4 ends at 7, and the storage group has forgotten what came before 9: its disk has lost"
+        f" records{more}"
+    )

@@ -141,9 +141,10 @@ class KeepingNode:
 
 
 @asynccontextmanager
-async def keeping(path: Path, *, is_heard: bool = True) -> AsyncIterator[KeepingNode]:
+async def keeping(path: Path, *more: MetadataRecord, is_heard: bool = True) -> AsyncIterator[KeepingNode]:
+    """`more` is committed before it starts."""
     node = KeepingNode(path)
-    for record in node.begin():
+    for record in (*node.begin(), *more):
         node.image.apply(record)
     if is_heard:
         node.context.lease.is_renewed(0.0)
