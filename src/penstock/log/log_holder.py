@@ -104,15 +104,14 @@ class LogHolder:
     def log_start_offset(self) -> int:
         if self._content is None and self.has_known_ends:
             return self._unread.end_offset  # there is no record, and the first segment begins here
-        return (self._content or self.load()).start_offset
+        return self.load().start_offset
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
-        content = self._content
-        if content is None and self._unread.end_offset >= 0:
+        if self._content is None and self._unread.end_offset >= 0:
             return self._unread.end_offset
-        return (content or self.load()).end_offset
+        return self.load().end_offset
 
     @property
     def recovery_point(self) -> int:
@@ -159,21 +158,18 @@ class LogHolder:
 
     @property
     def leader_epochs(self) -> LeaderEpochs:
-        return (self._content or self.load()).epochs
+        return self.load().epochs
 
     @property
     def latest_epoch(self) -> int:
         """Of the last record; -1 if there is none. An untouched log is not read in for that: a node may follow
         thousands.
         """
-        content = self._content
-        if content is None and self.is_untouched:
-            return UNDEFINED_EPOCH
-        return (content or self.load()).epochs.latest
+        return UNDEFINED_EPOCH if self.is_untouched else self.load().epochs.latest
 
     @property
     def producers(self) -> Producers:
-        return (self._content or self.load()).producers
+        return self.load().producers
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """As `Producers.last_stable_offset`, and not before the log's start: an open transaction may begin there."""
@@ -184,7 +180,7 @@ class LogHolder:
 
     @property
     def segments(self) -> Segments:
-        return (self._content or self.load()).segments
+        return self.load().segments
 
     def load(self) -> LogContent:
         if self._content is not None:

@@ -206,6 +206,9 @@ def test_one_that_is_too_large_to_be_unpacked_in_a_moment_cannot_wait(tmp_path: 
     with pytest.raises(InvalidRecords, match=r"record 1: of \d+ bytes, unpacked, it cannot wait: max.message.bytes"):
         append(tmp_path, record((DELAY, b"5")), record(value=bytes(most)), compression=Compression.ZSTD)
     append(tmp_path, record(), record(value=bytes(most)), compression=Compression.ZSTD)
+    with pytest.raises(InvalidRecords, match="record 0: ") as refused:
+        append(tmp_path, record((DELAY, b"")), record((DELAY, b"5"), value=bytes(most)), compression=Compression.ZSTD)
+    assert [number for number, _ in refused.value.record_errors] == [0], "what is wrong with it is said first"
 
 
 def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path) -> None:

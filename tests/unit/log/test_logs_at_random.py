@@ -266,15 +266,18 @@ class World:
 
     def restart(self) -> None:
         is_durable, start = self.random.random() < 0.5, self.log.start_to_checkpoint
+        rewritten = self.log.load().rewritten_below
         assert start in (self.start, None)
         assert (start is None) is (self.start <= self.first_base() or not self.start)
         self.log.close(durable=is_durable)
         assert (self.log.is_loaded, self.log.recovery_point, self.log.is_trusted) == (False, self.end, True)
         assert (self.log.log_end_offset, self.log.kept_offset, self.log.is_loaded) == (self.end, self.end, False)
-        assert self.log.start_to_checkpoint in (self.start, None)
+        assert self.log.start_to_checkpoint == (self.start or None)
         assert self.log.size_bytes == sum(len(one.content) for one in self.batches)
         if self.random.random() < 0.7:
             self.open(self.end, start or 0, is_clean=True)
+        else:
+            assert self.log.load().rewritten_below == rewritten
 
     def crash(self) -> None:
         """Of the process: what it wrote is there."""
@@ -293,6 +296,7 @@ class World:
         assert (self.log.is_lent, self.log.is_loaded, self.log.size_bytes) == (True, False, size)
         assert self.log.changes > changes
         assert self.log.recovery_point == content.recovery_point
+        assert self.log.start_to_checkpoint == (self.start or None)
         for ask in (lambda: self.log.log_end_offset, lambda: self.log.read(0, 1), self.log.close, self.log.load):
             with pytest.raises(LentError):
                 ask()
@@ -301,6 +305,8 @@ class World:
         assert self.log.take_back(is_whole=is_whole) == [self.check]
         assert (self.log.is_lent, self.log.is_loaded, self.log.is_trusted) == (False, is_whole, is_whole)
         assert not self.log.when_back(self.check)
+        assert (self.log.log_end_offset, self.log.is_loaded) == (self.end, True), "only the files tell where it ends"
+        assert self.log.load().rewritten_below == content.rewritten_below
         if not is_whole:
             self.plain.ended.clear()
             self.plain.asked.clear()
@@ -322,6 +328,7 @@ class World:
         check_state(log.producers, self.plain, self.end, knows_times=False)
         stable = self.plain.stable(self.end)
         assert log.last_stable_offset(self.end) == (stable if stable == self.end else max(stable, self.start))
+        assert (log.has_known_ends, log.is_untouched, log.is_loaded) == (True, False, True)
         self.check_segments([*log.segments])
         self.check_aborted()
         if self.batches:
@@ -368,6 +375,19 @@ class World:
             )
             is_open = 0 <= self.plain.open_since(of.producer_id) <= of.base_offset
             assert content.is_committed(of) is (not of.is_transactional or not (is_aborted or is_open))
+
+
+def test_where_a_log_without_records_begins_is_known_unread() -> None:
+    world = World(0)
+    for begins, ends, is_known in ((0, 0, True), (5, 5, True), (0, 5, False)):
+        world.open(ends, begins, is_clean=True)
+        log = world.log
+        assert (log.has_known_ends, log.is_untouched, log.log_end_offset) == (is_known, is_known and not ends, ends)
+        if is_known:
+            assert (log.log_start_offset, log.last_stable_offset(9)) == (begins, 9)
+        assert not log.is_loaded
+    world.open(-1, 0, is_clean=False)
+    assert (world.log.has_known_ends, world.log.is_untouched) == (False, False)
 
 
 @pytest.mark.parametrize("seed", range(12))

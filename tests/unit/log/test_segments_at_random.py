@@ -13,7 +13,7 @@ from penstock.log.disk import Disk, OpenFile
 from penstock.log.offset_index import OFFSET_ENTRY
 from penstock.log.open_files import OpenFiles
 from penstock.log.recovery import recover_segment
-from penstock.log.segment import READ_ENDS, REBUILT_INDEX_INTERVAL_BYTES, Segment
+from penstock.log.segment import MAX_RELATIVE_OFFSET, READ_ENDS, REBUILT_INDEX_INTERVAL_BYTES, Segment
 from penstock.log.time_index import TIME_ENTRY
 from penstock.protocol.records import Record, encode_batch
 
@@ -260,7 +260,7 @@ class World:
         path, kept = self.file("log"), self.random.choice((self.size, self.random.randrange(self.size + 1)))
         os.truncate(path, kept)
         with path.open("ab") as file:
-            file.write(self.random.choice((b"", b"\7" * 100)))
+            file.write(self.random.choice((b"", b"\7" * 100, self.batches[0].content if self.batches else b"")))
         self.batches = [one for one in self.batches if one.position + one.size <= kept]
         if self.random.random() < 0.5:
             self.begin()
@@ -338,3 +338,15 @@ def test_a_segment_is_a_list_of_batches(tmp_path: Path, seed: int) -> None:
     for _ in range(60):
         world.step()
     assert len(world.batches) > 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_believed"), [(-1, False), (0, True), (MAX_RELATIVE_OFFSET, True), (MAX_RELATIVE_OFFSET + 1, False)]
+)
+def test_offsets_are_believed_that_a_segment_can_have(tmp_path: Path, offset: int, *, is_believed: bool) -> None:
+    base = 1 << 33
+    segment = Segment(OpenFiles(Disk(), 1), str(tmp_path), base)
+    segment.create()
+    segment.write(encode_batch([Record()], base_offset=base + offset))
+    end = recover_segment(segment, 100, lambda *_: None)
+    assert (end, segment.size > 0) == (base + offset + 1 if is_believed else base, is_believed)
