@@ -241,6 +241,17 @@ def test_an_index_is_what_its_sentences_say_whatever_happens_to_it(tmp_path: Pat
     assert not any(model.aborted.covers(it, at) for it in range(3) for at in range(40))
 
 
+def test_what_was_noted_is_synced_once(tmp_path: Path) -> None:
+    disk = RecordedDisk(tmp_path)
+    aborted = AbortedTransactions(disk, str(tmp_path))
+    for number in range(2):
+        aborted.note(AbortedTransaction(8, 2 * number, 2 * number + 1, 2 * number + 2), 0)
+        disk.take()
+        for done in ([f"sync {0:020d}.txnindex", f"sync directory {tmp_path}"], []):
+            aborted.sync()
+            assert disk.take() == done
+
+
 def test_the_edges_of_what_is_cut_off_and_forgotten(tmp_path: Path) -> None:
     one, two = AbortedTransaction(8, 1, 4, 2), AbortedTransaction(9, 5, 7, 8)
     for end_offset, start_offset, left in (

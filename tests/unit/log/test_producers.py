@@ -277,6 +277,22 @@ def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     assert snapshots.offsets == []
 
 
+def test_a_snapshot_within_a_segment_goes_with_it(tmp_path: Path) -> None:
+    """It would be taken for one of other records, were the log cut to below it."""
+    log = open_log(tmp_path)
+    send(log, 0)
+    send(log, 1)
+    log.close()
+    send(log, 2)
+    log.load().roll(3, NOW)
+    send(log, 3)
+    names = [f"{offset:020d}.snapshot" for offset in (2, 3)]
+    assert [path.name for path in sorted((tmp_path / "t-0").glob("*.snapshot"))] == names
+    log.advance_log_start(3)
+    assert log.retire_below_start(NOW) == 1
+    assert [path.name for path in (tmp_path / "t-0").glob("*.snapshot*")] == names[1:]
+
+
 def test_a_log_that_is_begun_anew_knows_no_producers(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     send(log, 0)
