@@ -291,7 +291,7 @@ class LogContent:
     def remove_below_start(self) -> None:
         """At once and durably."""
         self.segments.remove_oldest(self.segments.number_of(self.start_offset))
-        self._snapshots.forget_below(self.segments[0].base_offset)
+        self._snapshots.remove_below(self.segments[0].base_offset)
         self.aborted.forget_below(self.segments[0].base_offset)
 
     def retire_oldest(self, count: int, removals: Removals, now_ms: int, delay_ms: int) -> None:
@@ -300,7 +300,7 @@ class LogContent:
             self.roll(self.end_offset, now_ms)
         first_offset = self.segments[count].base_offset
         if count:
-            self._snapshots.forget_below(first_offset)
+            self._snapshots.remove_below(first_offset)
             self.aborted.forget_below(first_offset)
             if self.start_offset < first_offset:
                 self.start_at(first_offset)

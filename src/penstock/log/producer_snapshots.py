@@ -46,9 +46,9 @@ class ProducerSnapshots:
         wanted = {*base_offsets, *self.offsets[-1:]}
         self._remove([offset for offset in self.offsets if offset not in wanted])
 
-    def forget_below(self, start_offset: int) -> None:
-        """The segments below this offset went and took their snapshots along."""
-        self.offsets = [offset for offset in self.offsets if offset >= start_offset]
+    def remove_below(self, start_offset: int) -> None:
+        """The segments below this offset go, and with them what closes have left within them."""
+        self._remove([offset for offset in self.offsets if offset < start_offset])
 
     def forget(self, offsets: set[int]) -> None:
         """The segments that begin with these offsets went and took their snapshots along."""

@@ -34,6 +34,9 @@ REBUILT_INDEX_INTERVAL_BYTES = 4096
 class Segment:
     """`file` is None while its descriptor is closed (see `open_files`)."""
 
+    recently_used: bool
+    """Of an open file."""
+
     __slots__ = (
         "_indexes",
         "_open_files",
@@ -62,7 +65,6 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.file: OpenFile | None = None
-        self.recently_used = False
         self.has_torn_tail = False
         self.lacks_index = False
         self.bytes_since_index_entry = 0
@@ -124,9 +126,8 @@ class Segment:
                 times.load()
             except CorruptIndexError:
                 self.rebuild_indexes(REBUILT_INDEX_INTERVAL_BYTES)
-            self.max_timestamp = max(self.max_timestamp, times.last_timestamp)
-            if self.max_timestamp == times.last_timestamp:
-                self.max_timestamp_offset = times.last_offset
+            else:
+                self.max_timestamp, self.max_timestamp_offset = times.last_timestamp, times.last_offset
         return self._indexes
 
     def rebuild_indexes(self, index_interval_bytes: int) -> None:
@@ -159,7 +160,7 @@ class Segment:
         if self._indexes is None or not (self.size or is_final):
             return
         offsets, times = self._indexes
-        if is_final and self.max_timestamp > NO_TIMESTAMP:
+        if is_final:
             times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         for entries in (offsets.entries, times.entries):
             entries.save(durable=durable, create=is_final)
@@ -168,10 +169,6 @@ class Segment:
         """The batches outlive a power cut."""
         if self.size:
             self.opened().sync()
-
-    def close(self) -> None:
-        self.save_indexes(is_final=True)
-        self._open_files.close(self)
 
     def forget_file(self) -> None:
         """Nothing is saved."""
@@ -305,7 +302,7 @@ class Segment:
             self.last_batch_offset, self.last_batch_position = header.base_offset, position
             self.last_offset = header.last_offset
             end = position + header.size_in_bytes
-        if end not in (0, self.size):
+        if end != self.size:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} ends within a batch")
         return self.last_offset + 1
 

@@ -46,10 +46,6 @@ class TimeIndex:
         self.entries.truncate_to(end_offset - self.base_offset)
         self._remember_last()
 
-    def reset(self) -> None:
-        self.entries.reset()
-        self._remember_last()
-
     def _remember_last(self) -> None:
         last = self.entries.last()
         self.last_timestamp = last[0] if last else NO_TIMESTAMP

@@ -161,6 +161,17 @@ class PlainProducers:
         stable = offset + 1 if opened is None else opened
         return [AbortedTransaction(producer_id, since, offset, stable)] if aborts and since >= 0 else []
 
+    def cut_to(self, end_offset: int) -> None:
+        """The log was cut: nothing lies at that offset or behind it. What was asked and not used is forgotten."""
+        kept = list[Event]()
+        for event in self.events:
+            what = event.what
+            if (what.last_offset if isinstance(what, WrittenBatch) else what.offset) < end_offset:
+                kept.append(event)
+        self.events = kept
+        self.ended = [one for one in self.ended if one[0] < end_offset]
+        self.asked.clear()
+
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         silent = [
             one for one in self.ids() if now_ms - self.of(one)[-1].time_ms >= expiration_ms and self.open_since(one) < 0

@@ -52,12 +52,15 @@ def test_a_marker_that_is_not_committed_leaves_its_transaction_unstable(tmp_path
     assert [log.last_stable_offset(high_watermark) for high_watermark in range(5)] == [0, 0, 0, 1, 4]
 
 
-def test_very_many_ended_transactions_count_as_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_state, "MOST_ENDED", 2)
+@pytest.mark.parametrize(("most", "stable"), [(2, [0, 0, 0, 6, 6, 8]), (3, [0, 0, 4, 6, 6, 8])])
+def test_very_many_ended_transactions_count_as_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, stable: list[int]
+) -> None:
+    monkeypatch.setattr(producer_state, "MOST_ENDED", most)
     log = open_log(tmp_path)
     for sequence in range(4):
         append_all(log, written(8, sequence), ended(8, COMMIT))
-    assert [log.last_stable_offset(high_watermark) for high_watermark in (0, 5, 6, 7, 8)] == [0, 0, 6, 6, 8]
+    assert [log.last_stable_offset(high_watermark) for high_watermark in (0, 3, 5, 6, 7, 8)] == stable
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -236,6 +239,17 @@ def test_an_index_is_what_its_sentences_say_whatever_happens_to_it(tmp_path: Pat
     model.aborted.clear()
     assert not model.aborted
     assert not any(model.aborted.covers(it, at) for it in range(3) for at in range(40))
+
+
+def test_what_was_noted_is_synced_once(tmp_path: Path) -> None:
+    disk = RecordedDisk(tmp_path)
+    aborted = AbortedTransactions(disk, str(tmp_path))
+    for number in range(2):
+        aborted.note(AbortedTransaction(8, 2 * number, 2 * number + 1, 2 * number + 2), 0)
+        disk.take()
+        for done in ([f"sync {0:020d}.txnindex", f"sync directory {tmp_path}"], []):
+            aborted.sync()
+            assert disk.take() == done
 
 
 def test_the_edges_of_what_is_cut_off_and_forgotten(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from penstock.log.validation import CLIENT, COORDINATOR, LOOKED_AT, PATIENT, App
 from penstock.protocol.batch import DELAYED, read_header
 from penstock.protocol.compression import Compression
 from penstock.protocol.control.records import ControlType
-from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, hash_of, hold
+from penstock.protocol.delayed import CANCELS, HASTENS, Held, Row, hash_of, hold, size_of
 from penstock.protocol.due import Due, cut, moved_batch, moved_in, spans
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.records import Record, decode_batch, encode_batch, unpack_records
@@ -206,6 +206,18 @@ def test_one_that_is_too_large_to_be_unpacked_in_a_moment_cannot_wait(tmp_path: 
     with pytest.raises(InvalidRecords, match=r"record 1: of \d+ bytes, unpacked, it cannot wait: max.message.bytes"):
         append(tmp_path, record((DELAY, b"5")), record(value=bytes(most)), compression=Compression.ZSTD)
     append(tmp_path, record(), record(value=bytes(most)), compression=Compression.ZSTD)
+    with pytest.raises(InvalidRecords, match="record 0: ") as refused:
+        append(tmp_path, record((DELAY, b"")), record((DELAY, b"5"), value=bytes(most)), compression=Compression.ZSTD)
+    assert [number for number, _ in refused.value.record_errors] == [0], "what is wrong with it is said first"
+    waits = record((DELAY, b"5"), value=bytes(500))
+    for less, may_wait in ((0, True), (1, False)):
+        config = CONFIG.replace(max_message_bytes=size_of(waits) - less)
+        (path := tmp_path / str(less)).mkdir()
+        if may_wait:
+            append(path, waits, config=config, compression=Compression.ZSTD)
+        else:
+            with pytest.raises(InvalidRecords, match="it cannot wait"):
+                append(path, waits, config=config, compression=Compression.ZSTD)
 
 
 def test_a_producer_goes_on_behind_what_is_held_and_may_repeat_it(tmp_path: Path) -> None:

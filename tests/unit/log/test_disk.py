@@ -1,5 +1,7 @@
 """Files whose system takes and gives less than it is asked for, as it may at any call."""
 
+import ctypes
+import errno
 import os
 from pathlib import Path
 from random import Random
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.log.disk import Disk
+from penstock.log.disk import Disk, SyncFailedError
 
 
 @pytest.fixture(params=[1, 3, 1000])
@@ -55,3 +57,118 @@ def test_a_file_is_read_whole_however_large_it_is(tmp_path: Path) -> None:
         Disk().replace_file(str(tmp_path / "f"), content, durable=False)
         assert Disk().read_file(str(tmp_path / "f")) == content
     assert Disk().read_file(str(tmp_path / "g")) is None
+
+
+def test_what_is_to_last_is_synced_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = list[int]()
+
+    def take() -> list[int]:
+        done, synced[:] = [*synced], []
+        return done
+
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    path, folder = tmp_path / "f", tmp_path.stat().st_ino
+    file = Disk().open(str(path), create=True)
+    file.write_at(b"x", 0)
+    assert take() == []
+    file.sync()
+    assert take() == [path.stat().st_ino]
+    Disk().sync_directory(str(tmp_path))
+    assert take() == [folder]
+    Disk().replace_file(str(path), b"y", durable=False)
+    assert take() == []
+    Disk().replace_file(str(path), b"z", durable=True)
+    assert take() == [path.stat().st_ino, folder]
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for call in (file.sync, lambda: Disk().sync_directory(str(tmp_path))):
+        with pytest.raises(SyncFailedError) as failed:
+            call()
+        assert (failed.value.errno, failed.value.strerror) == (errno.EIO, "Input/output error")
+
+
+def test_directories_are_made_with_those_above_them_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    disk = Disk()
+    for path in ("a", "b/c/d", str(tmp_path / "e" / "f")):
+        assert not disk.has_directory(path)
+        for _ in range(2):
+            disk.make_directory(path, parents=True)
+            assert disk.has_directory(path)
+            assert (tmp_path / path).stat().st_mode & 0o777 == 0o700
+    with pytest.raises(FileNotFoundError):
+        disk.make_directory("g/h")
+    disk.make_directory("a/i")
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        disk.make_directory("file")
+    for path in ("file", "file/below"):
+        with pytest.raises(NotADirectoryError):
+            disk.has_directory(path)
+
+
+def test_a_lock_is_held_until_its_file_is_closed(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    held = Disk().lock(path)
+    assert held is not None
+    assert Disk().lock(path) is None
+    held.close()
+    assert held.fd == -1
+    held.close()
+    again = Disk().lock(path)
+    assert again is not None
+
+
+def test_what_is_in_a_directory(tmp_path: Path) -> None:
+    disk, path = Disk(), str(tmp_path)
+    for name, size in (("b.log", 3), ("a.log", 4), ("c.index", 5)):
+        (tmp_path / name).write_bytes(bytes(size))
+    (tmp_path / "d").mkdir()
+    assert (disk.names(path), list(disk.directories(path))) == (["a.log", "b.log", "c.index", "d"], ["d"])
+    sizes = disk.sizes(path)
+    assert {name: sizes[name] for name in ("a.log", "c.index")} == {"a.log": 4, "c.index": 5}
+    assert (disk.bytes_of_files(path, ".log"), disk.bytes_of_files(f"{path}/e", ".log")) == (7, 0)
+    assert (disk.file_size(f"{path}/b.log"), disk.file_size(f"{path}/e"), disk.names(f"{path}/e")) == (3, 0, [])
+    disk.set_modified_ms(f"{path}/b.log", 1_234_567)
+    assert (disk.modified_ms(f"{path}/b.log"), (tmp_path / "b.log").stat().st_mtime) == (1_234_567, 1_234.567)
+    looked = disk.in_threads(lambda name: name.endswith("7"), [str(number) for number in range(600)], 3)
+    assert looked == [number % 10 == 7 for number in range(600)]
+    assert [disk.is_directory(f"{path}/{name}") for name in ("a.log", "d", "e")] == [False, True, False]
+    assert [disk.exists(f"{path}/{name}") for name in ("a.log", "d", "e")] == [True, True, False]
+    total, free = disk.space(path)
+    assert 0 < free <= total
+
+
+def test_what_the_page_cache_has_of_a_file_can_be_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[tuple[int, ...]]()
+    monkeypatch.setattr(os, "posix_fadvise", lambda *about: asked.append(about), raising=False)
+    monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
+    file = Disk().open(str(tmp_path / "f"), create=True)
+    file.forget_cache()
+    assert asked == [(file.fd, 0, 0, 4)]
+
+
+def test_a_file_system_is_synced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, synced, fails = Disk().open(str(tmp_path / "f"), create=True), list[object](), 0
+
+    class Linux:
+        def syncfs(self, fd: int) -> int:
+            synced.append(fd)
+            return fails
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, *, use_errno: Linux() if use_errno and name is None else None)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EIO)
+    monkeypatch.setattr(os, "sync", lambda: synced.append("all"))
+    file.sync_file_system()
+    fails = -1
+    with pytest.raises(SyncFailedError, match="Input/output error"):
+        file.sync_file_system()
+    assert synced == [file.fd] * 2
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    file.sync_file_system()
+    assert synced[2:] == ["all"]

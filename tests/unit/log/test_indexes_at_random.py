@@ -88,9 +88,6 @@ def test_a_time_index_is_a_list_that_grows_in_time(tmp_path: Path, seed: int) ->
             cut = random.randint(0, (model[-1][1] if model else 0) + 3)
             index.truncate_to(BASE + cut)
             model[:] = [one for one in model if one[1] < cut]
-        elif random.random() < 0.1:
-            index.reset()
-            model.clear()
         else:
             change(index.entries, model, random)
             index.load() if index.entries.saved == len(model) and not index.entries._tail else index._remember_last()

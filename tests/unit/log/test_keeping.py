@@ -291,6 +291,7 @@ def test_a_truncation_that_fails_half_way_leaves_what_the_next_start_goes_on_wit
         with pytest.raises(KafkaError) as refusal:
             log.truncate_to(3)
         assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (log.is_loaded, log.is_trusted) == (False, False)
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     offsets = [first for first, _ in all_batches(log)]
     assert offsets == list(range(log.log_end_offset))

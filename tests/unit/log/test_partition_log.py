@@ -223,3 +223,21 @@ def test_a_cut_of_the_batch_in_which_a_log_begins_begins_it_anew(
         assert all_batches(log) == [(last - 3, last - 1) for last in whole]
         assert append(log, batch(1)) == end
         assert log.read(end, 1).read()
+
+
+def test_a_segment_that_was_removed_needs_no_flush_and_one_that_is_there_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=200))
+    for _ in range(4):
+        append(log, batch(2))
+
+    def flush(segment: Segment) -> None:
+        raise FileNotFoundError(segment.path)
+
+    monkeypatch.setattr(Segment, "flush", flush)
+    first = log.segments[0]
+    with pytest.raises(FileNotFoundError):
+        log.segments.flush([first])
+    log.remove_before(log.segments[1].base_offset)
+    log.segments.flush([first])

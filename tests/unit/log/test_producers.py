@@ -85,7 +85,7 @@ def test_an_unknown_producer_may_begin_anywhere(tmp_path: Path) -> None:
 def test_where_that_is_asked_for_nobody_begins_in_the_middle_of_a_log_that_never_held_a_record(tmp_path: Path) -> None:
     """The second of two batches under way must not be written where the first was refused, and comes once more."""
     log = open_log(tmp_path, LogConfig(first_sequence_is_zero=True))
-    assert refusal_of(log, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [refusal_of(log, sequence) for sequence in (1, 3)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2
     assert send(log, 0, 3).base_offset == 0
     assert send(log, 3).base_offset == 3
     assert send(log, 5, producer_id=8).base_offset == 4, "its history may have expired"
@@ -269,12 +269,28 @@ def test_snapshots_are_taken_as_soon_as_there_is_something_to_keep(tmp_path: Pat
 
 def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     snapshots = ProducerSnapshots(Disk(), str(tmp_path), [9, 0, 5, 7])
-    snapshots.forget_below(5)
+    snapshots.remove_below(5)
     assert snapshots.offsets == [5, 7, 9], "the first segment keeps its own"
     snapshots.forget({7})
     assert snapshots.offsets == [5, 9]
     assert snapshots.restore(Producers()) is None, "there are no such files"
     assert snapshots.offsets == []
+
+
+def test_a_snapshot_within_a_segment_goes_with_it(tmp_path: Path) -> None:
+    """It would be taken for one of other records, were the log cut to below it."""
+    log = open_log(tmp_path)
+    send(log, 0)
+    send(log, 1)
+    log.close()
+    send(log, 2)
+    log.load().roll(3, NOW)
+    send(log, 3)
+    names = [f"{offset:020d}.snapshot" for offset in (2, 3)]
+    assert [path.name for path in sorted((tmp_path / "t-0").glob("*.snapshot"))] == names
+    log.advance_log_start(3)
+    assert log.retire_below_start(NOW) == 1
+    assert [path.name for path in (tmp_path / "t-0").glob("*.snapshot*")] == names[1:]
 
 
 def test_a_log_that_is_begun_anew_knows_no_producers(tmp_path: Path) -> None:

@@ -214,6 +214,12 @@ class UnderWay:
             self.mark(producer_id)
         elif self.proposed:
             self.apply_oldest()
+        else:
+            now_ms = self.draws.now_ms
+            assert self.written.expire(now_ms, EXPIRATION_MS) == self.plain.expire(now_ms, EXPIRATION_MS)
+        under_way = {header.producer_id for header, _ in self.proposed}
+        assert {one.producer_id for one in self.ahead._ahead} == under_way
+        assert self.ahead._ahead._open_transactions.keys() <= under_way
 
     def apply_oldest(self) -> None:
         header, content = self.proposed.pop(0)

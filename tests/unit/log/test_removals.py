@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from penstock.log.disk import Disk
-from penstock.log.removals import Removals
+from penstock.log.removals import LATER_MS, Removals
 
 
 class ReadOnly(Disk):
@@ -40,6 +40,22 @@ def test_a_large_directory_goes_in_parts(tmp_path: Path) -> None:
     assert removals.remove_due(3, at_most=2) == 1
     assert not large.exists()
     assert removals.next_deadline_ms() is None
+
+
+def test_what_lies_on_a_disk_that_is_passed_by_waits_a_moment(tmp_path: Path) -> None:
+    removals = Removals(Disk())
+    for name in ("d", "d1"):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            (tmp_path / name / str(number)).touch()
+            removals.schedule(str(tmp_path / name / str(number)), number)
+    busy = [str(tmp_path / "d")]
+    assert removals.remove_due(5, at_most=1, passing_by=busy) == 0, "what is passed by counts as work"
+    assert removals.remove_due(5, passing_by=busy) == 3
+    assert [len(list((tmp_path / name).iterdir())) for name in ("d", "d1")] == [3, 0]
+    assert (removals.next_deadline_ms(), len(removals)) == (5 + LATER_MS, 3)
+    assert removals.remove_due(4 + LATER_MS) == 0
+    assert removals.remove_due(5 + LATER_MS) == 3
 
 
 @pytest.mark.parametrize("seed", range(4))

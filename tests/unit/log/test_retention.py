@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any, cast
+from zlib import crc32
 
-from tests.unit.log.logs import NOW
+import pytest
+from tests.unit.log.logs import NOW, append, batch, open_log
 
-from penstock.log.config import LogConfig
-from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments
+from penstock.log.config import INT64_MAX, LogConfig
+from penstock.log.partition_log import PartitionLog
+from penstock.log.retention import CHECK_INTERVAL_MS, FOR_EVER_MS, SEGMENTS_AT_ONCE, deletable_segments
 
 
 @dataclass
@@ -77,3 +81,100 @@ def test_so_many_go_at_once() -> None:
     end = len(segments)
     config = LogConfig(retention_bytes=0, retention_ms=-1)
     assert deletable(segments, config, log_start_offset=0, high_watermark=end, end_offset=end) == SEGMENTS_AT_ONCE
+
+
+def goes(log: PartitionLog, now_ms: int) -> bool:
+    start, end = log.log_start_offset, log.log_end_offset
+    offsets = {"log_start_offset": start, "high_watermark": end, "end_offset": end}
+    return bool(deletable_segments(log.segments, log.config, now_ms=now_ms, **offsets))
+
+
+def is_dirty_for(log: PartitionLog, ms: int, now_ms: int) -> bool:
+    since = log.load().dirty_since_ms
+    return since is not None and now_ms - since >= ms
+
+
+def drawn_log(path: Path, random: Random) -> PartitionLog:
+    config = LogConfig(
+        segment_bytes=random.choice((150, 10_000)),
+        retention_ms=random.choice((-1, 0, 40, 1 << 40)),
+        flush_ms=random.choice((CHECK_INTERVAL_MS, CHECK_INTERVAL_MS + 30, INT64_MAX)),
+        producer_id_expiration_ms=random.choice((50, 1 << 40)),
+        cleanup_policy=frozenset(random.choice((["delete"], ["delete"], ["compact"], []))),
+    )
+    log = open_log(path, config)
+    log.load()
+    for number in range(random.randrange(4)):
+        producer = random.choice((None, (5, 0, -1)))
+        sent = batch(1, timestamp_ms=NOW + random.randrange(-30, 30), producer=producer)
+        if producer is not None:
+            log.append_as_follower(sent) if not number else append(log, batch(1, producer=(7, 0, 0)))
+        else:
+            append(log, sent)
+    if random.random() < 0.5:
+        log.flush()
+    return log
+
+
+def test_a_log_is_looked_at_before_something_is_due_and_seldom_otherwise(tmp_path: Path) -> None:
+    for seed in range(25):
+        random = Random(seed)
+        (path := tmp_path / str(seed)).mkdir()
+        log = drawn_log(path, random)
+        log.config = log.config.replace(flush_ms=random.choice((5, 60, CHECK_INTERVAL_MS + 1)))
+        longest_ms = min(CHECK_INTERVAL_MS, log.config.flush_ms)
+        for now_ms in (NOW - 50, NOW, NOW + 3, NOW + 70):
+            look_ms = log.next_deadline_ms(now_ms)
+            assert now_ms <= look_ms <= now_ms + longest_ms
+            is_due = [
+                goes(log, at) or is_dirty_for(log, log.config.flush_ms, at) for at in (now_ms, look_ms - 1, look_ms)
+            ]
+            assert is_due[0] or not is_due[1] or look_ms == now_ms
+            assert is_due[2] or look_ms == now_ms + longest_ms
+        log.abandon()
+        for flush_ms in (7, CHECK_INTERVAL_MS + 7):
+            log.config = log.config.replace(flush_ms=flush_ms)
+            spread_ms = crc32(log.directory.encode()) % CHECK_INTERVAL_MS
+            assert log.next_deadline_ms(NOW) == NOW + min(CHECK_INTERVAL_MS, flush_ms) + spread_ms
+
+
+def test_a_log_rests_until_something_is_due(tmp_path: Path) -> None:
+    rested = list[int]()
+    for seed in range(50):
+        (path := tmp_path / str(seed)).mkdir()
+        log = drawn_log(path, Random(seed))
+        until_ms = log.rests_until_ms()
+        if log.recovery_point < log.segments.active.base_offset:
+            assert until_ms is None, "sealed segments are to be flushed"
+            continue
+        assert until_ms is not None
+        rested.append(until_ms)
+        due = [
+            goes(log, at)
+            or log.flush_is_due(at)
+            or bool(log.producers.expire(at, log.config.producer_id_expiration_ms))
+            for at in (until_ms - 1, until_ms)
+        ]
+        assert due == [False, until_ms != FOR_EVER_MS]
+    assert len(set(rested)) > 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "rests"),
+    [
+        ({}, True),
+        ({"flush_ms": CHECK_INTERVAL_MS}, True),
+        ({"flush_ms": CHECK_INTERVAL_MS - 1}, False),
+        ({"cleanup_policy": frozenset({"compact"})}, True),
+        ({"cleanup_policy": frozenset({"compact", "delete"})}, False),
+        ({"retention_consumed": True}, False),
+        ({"penstock_delay_enable": True}, False),
+    ],
+)
+def test_where_time_is_not_all_that_counts_a_log_does_not_rest(
+    tmp_path: Path, settings: dict[str, Any], rests: bool
+) -> None:
+    log = open_log(tmp_path, LogConfig(**settings))
+    assert log.rests_until_ms() is None, "it is not read in"
+    append(log, batch(1))
+    assert (log.rests_until_ms() is not None) is rests

@@ -1,18 +1,24 @@
 """Where segments end, whoever writes them, beside a plain model that asks of each batch whether it still fits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 from zlib import crc32
 
 import pytest
-from tests.unit.log.logs import NOW, open_log
+from tests.unit.log.logs import NOW, append, batch, open_log
 
+from penstock.log import log_content, rolling
 from penstock.log.config import LogConfig
+from penstock.log.log_content import LogContent
 from penstock.log.offset_index import OFFSET_ENTRY
+from penstock.log.partition_log import PartitionLog
+from penstock.log.rolling import Room
 from penstock.log.segment import MAX_RELATIVE_OFFSET
 from penstock.log.time_index import TIME_ENTRY
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import read_header, set_place
 from penstock.protocol.records import Record, encode_batch
 
 GAPS = (0,) * 30 + (1, 100, MAX_RELATIVE_OFFSET - 2, MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET + 2)
@@ -112,9 +118,9 @@ class History:
             base_offset += self.random.choice(GAPS)
             batches.append(self.batch(base_offset))
             base_offset += read_header(batches[-1]).last_offset_delta + 1
-        for batch in batches:
-            header = read_header(batch)
-            self.note(len(batch), header.last_offset, header.max_timestamp, header.max_timestamp)
+        for one in batches:
+            header = read_header(one)
+            self.note(len(one), header.last_offset, header.max_timestamp, header.max_timestamp)
         self.log.append_as_follower(memoryview(b"".join(batches)))
 
     def restart(self) -> None:
@@ -145,3 +151,58 @@ def test_segments_end_where_the_plain_model_says(tmp_path: Path, seed: int) -> N
     offsets, times = history.log.segments[-1].indexes()
     active = history.plain[-1]
     assert (len(offsets.entries), len(times.entries)) == (active.offset_entries, active.time_entries)
+
+
+def append_one(log: PartitionLog) -> None:
+    append(log, batch(1))
+
+
+def follow(log: PartitionLog) -> None:
+    sent = batch(1)
+    set_place(sent, read_header(sent), log.log_end_offset, 0)
+    log.append_as_follower(sent)
+
+
+@pytest.mark.parametrize("add", [append_one, follow])
+def test_within_its_room_a_segment_takes_batches_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, add: Callable[[PartitionLog], None]
+) -> None:
+    """From both sides of each limit; a follower writes what fits for sure without a look at each batch."""
+    asked, looked_at = list[int](), list[int]()
+    is_over, look_at = rolling.must_roll, LogContent.append
+
+    def must_roll(*about: Any) -> bool:
+        asked.append(1)
+        return is_over(*about)
+
+    def look(content: LogContent, *about: Any) -> None:
+        looked_at.append(1)
+        look_at(content, *about)
+
+    log, size = open_log(tmp_path), len(batch(1))
+    add(log)
+    add(log)
+    monkeypatch.setattr(log_content, "must_roll", must_roll)
+    monkeypatch.setattr(LogContent, "append", look)
+    content = log.load()
+    for limit, enough in (
+        ("size", size),
+        ("last_offset", 0),
+        ("timestamp", 0),
+        (None, 0),
+        ("config", 0),
+        ("segment", 0),
+    ):
+        for less in (0, 1):
+            asked.clear()
+            looked_at.clear()
+            content._room = room = Room(content.segments.active, log.config)
+            base = {"size": content.segments.active.size, "last_offset": content.end_offset, "timestamp": NOW}
+            if limit in base:
+                setattr(room, limit, base[limit] + enough - less)
+            elif limit is not None and less:
+                setattr(room, limit, None)
+            add(log)
+            is_asked = bool(less) and limit is not None
+            assert (len(asked), content._room is room) == (is_asked, not is_asked), limit
+            assert len(looked_at) == (is_asked or add is not follow), limit

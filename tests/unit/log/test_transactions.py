@@ -31,6 +31,7 @@ def test_a_transaction_begins_only_where_its_coordinator_was_asked(tmp_path: Pat
     with pytest.raises(UnverifiedError) as refused:
         append(log, written(8, 0))
     assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS, "producers that hear of it try again"
+    assert refused.value.header.producer_id == 8
     assert log.log_end_offset == 0
     assert begin(log, written(8, 0)) == 0
     assert append(log, written(8, 1)) == 1, "it is open now"

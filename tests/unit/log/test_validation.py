@@ -1,5 +1,6 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -349,3 +350,18 @@ def test_few_and_small_records_are_looked_at_at_once(
     with pytest.raises(record_checks.UnlookedError) as unlooked:
         record_checks.look_at_few_records(sent, header, config, NOW, "t")
     assert unlooked.value.look() == sent
+
+
+@pytest.mark.parametrize("sent", [2, 3, 4, 9])
+@pytest.mark.parametrize(
+    "settings", [{"cleanup_policy": frozenset({"compact"})}, {"message_timestamp_before_max_ms": 5}]
+)
+def test_of_very_many_refused_records_some_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: int, settings: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(record_checks, "MAX_RECORD_ERRORS", 3)
+    log = open_log(tmp_path, LogConfig(**settings))
+    with pytest.raises(InvalidRecords) as refused:
+        append(log, batch(sent, timestamp_ms=NOW - 6, key=None))
+    assert [number for number, _ in refused.value.record_errors] == list(range(min(sent, 3)))
+    assert str(refused.value.message).startswith(f"{sent if sent < 3 else 'at least 3'} records")

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tools.mutants import draw
+from tools.mutants import draw, marks
 from tools.other_code import CannotSwapError, swap
 from tools.planter import ROOT, Mutant, Planter, mutants_of
 
@@ -76,6 +76,11 @@ def test_nothing_is_planted_beside_spark() -> None:
     names = {one.path.relative_to(ROOT / "src" / "penstock" / "pipeline").parts[0] for one in mutants_of("pipeline")}
     assert "spec" in names
     assert not names & {"running", "session.py"}
+
+
+def test_what_is_marked_to_make_no_difference_is_still_there() -> None:
+    for path, line, _ in marks():
+        assert line in map(str.strip, path.read_text().splitlines()), f"{path.name} has no such line"
 
 
 def test_what_keeps_data_is_drawn_three_times_as_often() -> None:

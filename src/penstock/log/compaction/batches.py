@@ -66,42 +66,43 @@ def unpacked(batch: memoryview, header: BatchHeader, max_bytes: int) -> Buffer:
 
 
 class Filtered(Value):
+    """`batch` is empty if nothing is left."""
+
     batch: Buffer
     header: BatchHeader
     kept: int
-    keyless: int
 
 
 def filter_batch(
     batch: memoryview, header: BatchHeader, keys: Keys, transactions: Transactions, terms: Terms
-) -> Filtered | None:
-    """None if nothing is left. Raises UncleanableError, DecodeError."""
+) -> Filtered:
+    """Raises UncleanableError, DecodeError."""
     is_needless = transactions.take(header)
     if header.is_held:
-        return Filtered(batch, header, header.record_count, 0)
+        return Filtered(batch, header, header.record_count)
     if header.is_control:
         return _marker(batch, header, terms, is_needless=is_needless)
     if transactions.is_aborted(header):
-        return _emptied(header, 0) if _must_stay(header, terms) else None
+        return _without_records(header, terms)
     data = unpacked(batch, header, terms.max_unpacked_bytes)
     is_due = header.has_delete_horizon and terms.now_ms >= header.base_timestamp
     kept = keys.keep(data, header, terms.latest_offset, is_due)
     if not kept.records:
-        return _emptied(header, kept.keyless) if _must_stay(header, terms) else None
+        return _without_records(header, terms)
     needs_horizon = kept.has_tombstones and not header.has_delete_horizon
     if kept.records == header.record_count and not needs_horizon:
-        return Filtered(batch, header, kept.records, 0)
+        return Filtered(batch, header, kept.records)
     return _rewritten(header, kept, terms.now_ms + terms.delete_retention_ms if needs_horizon else None)
 
 
-def _marker(batch: memoryview, header: BatchHeader, terms: Terms, *, is_needless: bool) -> Filtered | None:
+def _marker(batch: memoryview, header: BatchHeader, terms: Terms, *, is_needless: bool) -> Filtered:
     if is_needless and header.record_count and not header.has_delete_horizon:
         data = unpacked(batch, header, terms.max_unpacked_bytes)
-        kept = Kept(data, header.record_count, False, header.max_timestamp, 0)
+        kept = Kept(data, header.record_count, False, header.max_timestamp)
         return _rewritten(header, kept, terms.now_ms + terms.delete_retention_ms)
     if not is_needless or (header.record_count and terms.now_ms < header.base_timestamp):
-        return Filtered(batch, header, header.record_count, 0)
-    return _emptied(header, 0) if _must_stay(header, terms) else None
+        return Filtered(batch, header, header.record_count)
+    return _without_records(header, terms)
 
 
 def _must_stay(header: BatchHeader, terms: Terms) -> bool:
@@ -114,14 +115,16 @@ def _must_stay(header: BatchHeader, terms: Terms) -> bool:
     return producer_id != NO_PRODUCER_ID and terms.last_offsets.get(producer_id) == header.last_offset
 
 
-def _emptied(header: BatchHeader, keyless: int) -> Filtered:
+def _without_records(header: BatchHeader, terms: Terms) -> Filtered:
+    if not _must_stay(header, terms):
+        return Filtered(b"", header, 0)
     empty = header._replace(
         batch_length=HEADER_SIZE - LENGTH_END,
         attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON),
         base_timestamp=NO_TIMESTAMP,
         record_count=0,
     )
-    return Filtered(_sealed(empty, b""), empty, 0, keyless)
+    return Filtered(_sealed(empty, b""), empty, 0)
 
 
 def _rewritten(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> Filtered:
@@ -140,7 +143,7 @@ def _rewritten(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> Filte
         max_timestamp=max_timestamp,
         record_count=kept.records,
     )
-    return Filtered(_sealed(changed, payload), changed, kept.records, kept.keyless)
+    return Filtered(_sealed(changed, payload), changed, kept.records)
 
 
 def _rebased(data: Buffer, count: int, shift: int, fixed: int | None) -> bytes:

@@ -33,7 +33,7 @@ class CleanedSegment(Segment):
 
 class _Counts:
     def __init__(self) -> None:
-        self.bytes_read = self.bytes_written = self.records_read = self.records_written = self.keyless = 0
+        self.bytes_read = self.bytes_written = self.records_read = self.records_written = 0
 
 
 def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
@@ -66,7 +66,6 @@ def run_round(work: Round, keys: Keys, disk: Disk) -> Iterator[Step]:
         bytes_written=counts.bytes_written,
         records_read=counts.records_read,
         records_written=counts.records_written,
-        keyless=counts.keyless,
         keys=len(keys),
         capacity=keys.capacity,
     )
@@ -150,12 +149,11 @@ def _write_group(
                 yield Moved(len(batch) + out.flush())
                 continue
             left = filter_batch(batch, header, keys, transactions, terms)
-            if header.is_control and (left is None or not left.kept):
+            if header.is_control and not left.kept:
                 gone.append(header.base_offset)
             counts.records_read += header.record_count
-            if left is not None:
-                counts.records_written += left.kept
-                counts.keyless += left.keyless
+            counts.records_written += left.kept
+            if left.batch:
                 out.add(left)
     out.close(modified_ms=disk.modified_ms(_path_of(work, group[-1])))
     counts.bytes_written += out.segment.size

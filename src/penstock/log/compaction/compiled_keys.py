@@ -178,20 +178,19 @@ def keep_records(
     hashes: Hashes,
     offsets: Offsets,
     out: Bytes,
-) -> tuple[Integer, Integer, Integer, Integer, Integer]:
-    """(records that stay or REFUSED, their bytes in `out`, tombstones, the latest timestamp delta, keyless ones)."""
+) -> tuple[Integer, Integer, Integer, Integer]:
+    """(records that stay or REFUSED, their bytes in `out`, tombstones, the latest timestamp delta)."""
     count, base_offset, latest_offset = numbers
-    at = size = kept = tombstones = keyless = latest_delta = np.int64(0)
+    at = size = kept = tombstones = latest_delta = np.int64(0)
     for _ in range(count):
         begin = at
         end, timestamp_delta, offset_delta, key_begin, key_length, value_length = read_place(data, at, data.shape[0])
         if end < 0:
-            return np.int64(REFUSED), size, tombstones, latest_delta, keyless
+            return np.int64(REFUSED), size, tombstones, latest_delta
         at = end
         offset = base_offset + offset_delta
         if offset <= latest_offset:
             if key_length < 0:
-                keyless += 1
                 continue
             first, second = key_hash(data, key_begin, key_length, secret)
             if offsets[slot_of(hashes, offsets, first, second)] > offset + 1:
@@ -203,7 +202,7 @@ def keep_records(
         latest_delta = timestamp_delta if kept == 0 else max(latest_delta, timestamp_delta)
         kept += 1
         tombstones += value_length < 0
-    return (kept if at == data.shape[0] else np.int64(REFUSED)), size, tombstones, latest_delta, keyless
+    return (kept if at == data.shape[0] else np.int64(REFUSED)), size, tombstones, latest_delta
 
 
 class CompiledKeys:
@@ -236,7 +235,7 @@ class CompiledKeys:
         if len(data) > len(self._out):
             self._out = np.zeros(2 * len(data), np.uint8)
         numbers = header.record_count, header.base_offset, latest_offset
-        kept, size, tombstones, latest_delta, keyless = keep_records(
+        kept, size, tombstones, latest_delta = keep_records(
             _array(data), numbers, drops_tombstones, self._secret, self._hashes, self._offsets, self._out
         )
         if kept < 0:
@@ -246,7 +245,6 @@ class CompiledKeys:
             int(kept),
             bool(tombstones),
             header.base_timestamp + int(latest_delta),
-            int(keyless),
         )
 
 

@@ -14,7 +14,6 @@ class Kept(NamedTuple):
     records: int
     has_tombstones: bool
     max_timestamp: int
-    keyless: int
 
 
 class Keys(Protocol):

@@ -32,12 +32,10 @@ class PlainKeys:
 
     def keep(self, data: Buffer, header: BatchHeader, latest_offset: int, drops_tombstones: bool) -> Kept:
         kept: list[Place] = []
-        keyless = 0
         for place in places(data, header.record_count):
             offset = header.base_offset + place.offset_delta
             if offset <= latest_offset:
                 if place.key_length < 0:
-                    keyless += 1
                     continue
                 if self._offsets.get(_hash(data, place), -1) > offset or (drops_tombstones and place.value_length < 0):
                     continue
@@ -47,7 +45,6 @@ class PlainKeys:
             len(kept),
             any(one.value_length < 0 for one in kept),
             header.base_timestamp + max((one.timestamp_delta for one in kept), default=0),
-            keyless,
         )
 
 

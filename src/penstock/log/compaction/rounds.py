@@ -54,7 +54,6 @@ class Summary(Value, kw_only=True):
     bytes_written: int
     records_read: int
     records_written: int
-    keyless: int
     keys: int
     capacity: int
 

@@ -29,7 +29,7 @@ def test_records_are_what_they_were(seed: int, horizon_ms: int | None) -> None:
     ]
     batch = bytes(encode_batch(records, producer_id=3, producer_epoch=1, base_sequence=7))
     header = read_header(batch)
-    kept = Kept(batch[HEADER_SIZE:], len(records), True, header.max_timestamp, 0)
+    kept = Kept(batch[HEADER_SIZE:], len(records), True, header.max_timestamp)
     left = _rewritten(header, kept, horizon_ms)
     assert read_header(left.batch) == left.header._replace(crc=read_header(left.batch).crc)
     assert check_crc(left.batch, 0, read_header(left.batch))

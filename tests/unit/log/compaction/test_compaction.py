@@ -10,11 +10,13 @@ from penstock.log.compaction import cleaning
 from penstock.log.compaction.batches import UncleanableError
 from penstock.log.compaction.plain_keys import BYTES_PER_KEY
 from penstock.log.compaction.preparing import Buffers
+from penstock.log.compaction.rounds import Summary
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
 from penstock.protocol.compression import Compression
 from penstock.protocol.control.records import ControlType, control_batch, control_record
+from penstock.protocol.errors import DecodeError
 from penstock.protocol.records import Record, encode_batch
 
 PAD = "v" * 60
@@ -77,7 +79,16 @@ def test_what_is_clean_may_end_within_a_segment(tmp_path: Path) -> None:
 def test_a_segment_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaning, "MIN_BUFFER_BYTES", 200)
     log = filled(tmp_path, *(pairs((f"k{number % 5}", str(number))) for number in range(10)))
-    compact(log, Disk(), buffers=Buffers(io_bytes=200))
+    size = sum(segment.size for segment in log.segments[:-1])
+    assert compact(log, Disk(), buffers=Buffers(io_bytes=200)) == Summary(
+        end_offset=10,
+        bytes_read=size,
+        bytes_written=sum(segment.size for segment in log.segments[:-1]),
+        records_read=10,
+        records_written=5,
+        keys=5,
+        capacity=int(Buffers().dedupe_bytes * 0.9) // BYTES_PER_KEY,
+    )
     assert records(log) == [(number, f"k{number - 5}", str(number)) for number in range(5, 10)] + [(10, "active", "1")]
 
 
@@ -247,6 +258,18 @@ def test_a_damaged_batch_is_not_written_anew(tmp_path: Path) -> None:
         compact(log, Disk())
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("length", [0, 1 << 20, -1])
+def test_a_batch_whose_length_makes_no_sense_ends_the_round(tmp_path: Path, number: int, length: int) -> None:
+    log = filled(tmp_path, pairs(("a", "1")), pairs(("a", "2")))
+    file, at = tmp_path / "t-0" / f"{0:020d}.log", number * len(pairs(("a", "1")))
+    damaged = bytearray(file.read_bytes())
+    damaged[at + 8 : at + 12] = length.to_bytes(4, "big", signed=True)
+    file.write_bytes(damaged)
+    with pytest.raises(DecodeError):
+        compact(log, Disk())
+
+
 def test_records_without_keys_go(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED.replace(cleanup_policy=frozenset({"delete"})))
     for number in range(3):
@@ -254,7 +277,8 @@ def test_records_without_keys_go(tmp_path: Path) -> None:
     log.config = COMPACTED
     roll(log)
     append(log, pairs(("b", "1")))
-    assert compact(log, Disk()).records_written == 1
+    summary = compact(log, Disk())
+    assert (summary.records_written, summary.records_read) == (1, 3)
     assert records(log) == [(2, "a", "2"), (3, "b", "1")]
 
 

@@ -1,13 +1,19 @@
 """Which part of a log can be compacted, and which segments become one."""
 
+from itertools import pairwise
 from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple, cast
 
+import pytest
 from tests.unit.log.compaction.rounds import COMPACTED, NOW, pairs
 from tests.unit.log.logs import append, open_log
 
-from penstock.log.compaction.planning import Cleanable, SegmentFacts, groups
+from penstock.log.compaction.planning import Cleanable, SegmentFacts, cleanable, groups
 from penstock.log.compaction.preparing import look_at
+from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.partition_log import PartitionLog
+from penstock.log.segment import MAX_RELATIVE_OFFSET
 
 
 def filled(path: Path, *, count: int = 40, step_ms: int = 1000, **configs: int | float) -> PartitionLog:
@@ -111,3 +117,110 @@ def test_offsets_of_one_segment_fit_into_its_index() -> None:
     assert bases(groups(far, (1 << 31) + 9, segment_bytes=100, index_bytes=1000)) == [[0], [1 << 31, (1 << 31) + 5]]
     empty = [SegmentFacts(0, 10, 8, 8), SegmentFacts(1 << 31, 0, 0, 0)]
     assert bases(groups(empty, (1 << 31) + 9, segment_bytes=100, index_bytes=1000)) == [[0, 1 << 31]]
+
+
+class Some(NamedTuple):
+    """A segment, as far as planning asks."""
+
+    base_offset: int
+    size: int
+    first_ms: int
+    latest_ms: int
+
+    def largest_timestamp(self) -> int:
+        return self.latest_ms
+
+    def rolling_timestamp(self) -> int:
+        return self.first_ms
+
+
+def plainly(segments: list[Some], config: LogConfig, now_ms: int, **offsets: int) -> Cleanable:
+    """Offset by offset."""
+    cleaned_to, start, end = offsets["cleaned_to"], offsets["start_offset"], offsets["end_offset"]
+    first_dirty = cleaned_to if start <= cleaned_to <= end else start
+    sealed = list(zip(segments, [one.base_offset for one in segments[1:]], strict=False))
+    dirty = [(one, ends) for one, ends in sealed if ends > first_dirty]
+    young = [one.base_offset for one, _ in dirty if one.latest_ms > now_ms - config.min_compaction_lag_ms]
+    lag = config.min_compaction_lag_ms
+    barrier = min([offsets["stable_offset"], segments[-1].base_offset, *(young if lag else [])])
+    barrier = max(barrier, first_dirty)
+    whole = [(one, ends) for one, ends in sealed if ends <= barrier]
+    behind = whole[-1][1] if whole else segments[0].base_offset
+    waiting = [one.first_ms for one, _ in dirty if one.size and one.first_ms > 0]
+    over_ms = now_ms - config.max_compaction_lag_ms - min(waiting) if waiting else 0
+    return Cleanable(
+        first_dirty=first_dirty,
+        first_uncleanable=behind,
+        clean_bytes=sum(one.size for one, _ in whole if one.base_offset < first_dirty),
+        cleanable_bytes=sum(one.size for one, ends in whole if ends > min(first_dirty, behind)),
+        delay_ms=max(0, over_ms),
+    )
+
+
+def test_what_can_be_compacted_is_what_the_plain_model_says() -> None:
+    random, seen = Random(5), set()
+    for _ in range(1_500):
+        bases = sorted(random.sample(range(14), random.randrange(1, 6)))
+        end = bases[-1] + random.randrange(3)
+        segments = [
+            Some(base, random.randrange(4), *sorted(random.choices((-1, 0, 1, *range(4, 9)), k=2))) for base in bases
+        ]
+        config = LogConfig(
+            min_compaction_lag_ms=random.choice((0, 0, 1, 3)), max_compaction_lag_ms=random.choice((1, 3, INT64_MAX))
+        )
+        offsets = {
+            "start_offset": random.randrange(bases[0], end + 1),
+            "end_offset": end,
+            "stable_offset": random.randrange(bases[0], end + 1),
+            "cleaned_to": random.randrange(end + 2),
+        }
+        found = cleanable(cast("Any", segments), config, now_ms=9, **offsets)
+        assert found == plainly(segments, config, 9, **offsets), (segments, config, offsets)
+        seen.add((found.clean_bytes > 0, found.cleanable_bytes > 0, found.delay_ms > 0))
+    assert len(seen) >= 6
+
+
+def test_what_becomes_one_is_what_the_plain_model_says() -> None:
+    random = Random(6)
+    for _ in range(500):
+        sizes = [random.randrange(5) for _ in range(random.randrange(1, 7))]
+        steps = [random.choice((1, 5, MAX_RELATIVE_OFFSET - 1, MAX_RELATIVE_OFFSET)) for _ in sizes]
+        bases = [sum(steps[:number]) for number in range(len(sizes) + 1)]
+        segments = [
+            SegmentFacts(bases[at], size, random.randrange(4), random.randrange(4)) for at, size in enumerate(sizes)
+        ]
+        segment_bytes, index_bytes = random.randrange(1, 9), random.randrange(1, 9)
+        found = groups(segments, bases[-1], segment_bytes=segment_bytes, index_bytes=index_bytes)
+        ends = dict(pairwise(bases))
+        assert [one for group in found for one in group] == segments
+        assert all(len(group) == 1 or fits(group, ends, segment_bytes, index_bytes) for group in found)
+        for group, (following, *_) in pairwise(found):
+            assert not fits([*group, following], ends, segment_bytes, index_bytes)
+
+
+def fits(group: list[SegmentFacts], ends: dict[int, int], segment_bytes: int, index_bytes: int) -> bool:
+    last_offsets = [ends[one.base_offset] - 1 for one in group[1:] if one.size]
+    return (
+        sum(one.size for one in group) <= segment_bytes
+        and sum(one.index_bytes for one in group) <= index_bytes
+        and sum(one.time_index_bytes for one in group) <= index_bytes
+        and max(last_offsets, default=0) - group[0].base_offset <= MAX_RELATIVE_OFFSET
+    )
+
+
+@pytest.mark.parametrize(
+    ("clean", "cleanable_bytes", "delay_ms", "is_due"),
+    [(1, 1, 0, False), (1, 2, 0, True), (9, 1, 1, True), (9, 0, 1, False), (0, 0, 0, False), (0, 1, 0, True)],
+)
+def test_a_round_is_due_where_more_than_a_share_is_dirty_or_some_has_waited(
+    clean: int, cleanable_bytes: int, delay_ms: int, *, is_due: bool
+) -> None:
+    found = Cleanable(
+        first_dirty=0,
+        first_uncleanable=9,
+        clean_bytes=clean,
+        cleanable_bytes=cleanable_bytes,
+        delay_ms=delay_ms,
+    )
+    assert found.ratio == (cleanable_bytes / (clean + cleanable_bytes) if clean or cleanable_bytes else 0)
+    assert found.is_due(LogConfig(min_cleanable_dirty_ratio=0.5)) is is_due

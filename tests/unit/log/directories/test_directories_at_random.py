@@ -186,6 +186,7 @@ class World:
             self.die()
             return
         self.directories.swapped(log, gone, self.now_ms)
+        assert (log.is_loaded, log.is_trusted, log.recovery_point) == (False, True, self.known[key].end)
 
     def arrived(self, key: Key) -> None:
         known = self.known[key]

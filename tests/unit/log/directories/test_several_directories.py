@@ -237,3 +237,14 @@ def test_a_full_directory_keeps_no_checkpoints_from_the_others(
         directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 1, ("t", 1): 1})
     assert "t 1" in (tmp_path / "b" / name).read_text()
     directories.abandon()
+
+
+def test_where_the_directory_of_the_metadata_log_has_failed_it_is_not_made(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path / "a", metadata=tmp_path / "m")
+    metadata = directories.roots[str(tmp_path / "m")]
+    metadata.health.report(OSError(errno.EIO, "Input/output error"), "reading")
+    with pytest.raises(KafkaError) as refused:
+        directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not list((tmp_path / "m").glob("__cluster_metadata*"))
+    directories.abandon()
