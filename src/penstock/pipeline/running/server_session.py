@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark import cloudpickle
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
@@ -98,7 +98,7 @@ def take_along(folder: Path) -> list[str]:
     names = sorted({path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/*.py")})
     for name in names:
         try:
-            cloudpickle.register_pickle_by_value(import_module(name))  # type: ignore[no-untyped-call]  # as Spark has it
+            register_pickle_by_value(import_module(name))  # type: ignore[no-untyped-call]  # as Spark has it
         except Exception as error:
             raise PipelineError(f"The module {name} of the job cannot be imported: {error!r}") from error
     return names
