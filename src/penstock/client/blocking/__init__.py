@@ -154,8 +154,7 @@ class BlockingCluster:
         """Shared by all callers that wait for their answer at once."""
         connection = self._connections.get(address)
         if connection is None or not connection.is_usable:
-            if connection is not None:
-                connection.close()
+            self.drop(address)  # also where no other can be had
             connection = self.new_connection(address)
             self._connections[address] = connection
         return connection

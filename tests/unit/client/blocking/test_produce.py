@@ -2,15 +2,16 @@
 
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
 from penstock.client import blocking
 from penstock.client.blocking import BlockingCluster, ClusterSettings
-from penstock.client.blocking.connection import BlockingConnection
+from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
 from penstock.client.blocking.produce import BlockingProducer
 from penstock.client.messages import metadata_request
 from penstock.protocol.address import Address
@@ -137,6 +138,28 @@ def test_so_is_a_shared_one(fake: FakeCluster) -> None:
     for connection in (cluster.any_broker(), cluster.connection(fake.broker.address)):
         assert connection.request(ApiKey.METADATA, metadata_request([]), MetadataResponse).brokers
     cluster.close()
+
+
+def test_one_whose_broker_is_gone_is_forgotten(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks hears that nobody answers, as often as it is tried, until the broker is back."""
+    fake.scripts[ApiKey.METADATA] = [lambda _: bytes(encode_response(fake.metadata(), ApiKey.METADATA, 12, 2))]
+    assert fake.broker is not None
+    cluster, new_connection = BlockingCluster(ClusterSettings((fake.broker.address,))), BlockingCluster.new_connection
+    cluster.look_at_brokers()
+    select.select([cluster._connections[fake.broker.address]._socket], [], [], 5)
+    answers: list[Callable[..., Any]] = [refuse] * 4 + [new_connection]
+    monkeypatch.setattr(BlockingCluster, "new_connection", lambda *asked: answers.pop(0)(*asked))
+    for _ in range(2):
+        with pytest.raises(ConnectionRefusedError):
+            cluster.connection(fake.broker.address)
+        with pytest.raises(ClusterUnreachable):
+            cluster.any_broker()
+    cluster.look_at_brokers()
+    cluster.close()
+
+
+def refuse(*_: object) -> None:
+    raise ConnectionRefusedError
 
 
 @pytest.mark.parametrize("says_where", [True, False], ids=["no later epoch", "nobody says where it is"])
