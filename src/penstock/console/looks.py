@@ -1,10 +1,10 @@
 """What was asked of a cluster a moment ago is not asked again: whatever pages there are, brokers pay little.
 
-A look is good for `fresh_s`, and for a hundred times the work that it was: the time of the processor that this process
-took meanwhile, which brokers take about as much of. One that only waits, for a node that is gone or a busy machine, is
-soon repeated. Where it is much work, that is doubled, and times the number of such looks that somebody asks for: so all
-of them together take 0.5 % of a processor, however large the cluster is. Who asks while a look is under way gets its
-result.
+A look is good for `fresh_s`, for as long as it took, and for a hundred times the work that it was: the time of the
+processor that this process took meanwhile, which brokers take about as much of. One that waits, for a node that is gone
+or a busy machine, is no work; what others do here meanwhile counts up to twice the work of the look before. Where it is
+much work, that is doubled, and times the number of such looks that somebody asks for: so all of them together take
+0.5 % of a processor, however large the cluster is. Who asks while a look is under way gets its result.
 """
 
 import asyncio
@@ -22,8 +22,12 @@ REST_FOR: Final = 100
 """For so many times its own work a look is not repeated,"""
 LONGEST_REST_S: Final = 300.0
 """but never for longer."""
+LONGEST_WAIT_S: Final = 30.0
+"""For so long one that waited rests as well: who does not answer is not asked all the time."""
 A_WHILE_S: Final = 0.05
 """Looks that are so much work share in their time."""
+GROWS: Final = 2
+"""A look is taken for so many times the work of the one before at most."""
 UNASKED_S: Final = 60.0
 """What has been old for so long nobody asks for."""
 PATIENCE_S: Final = 0.15
@@ -115,9 +119,9 @@ class Looks:
         return key in self._found
 
     def is_slow(self, key: Hashable) -> bool:
-        """Whether it was much work; of what was never looked at it is not known."""
+        """Whether it was much work, or is long in coming; of what was never looked at it is not known."""
         known = self._found.get(key)
-        return known is not None and known.work_s >= A_WHILE_S
+        return known is not None and (known.work_s >= A_WHILE_S or known.took_s >= LONG_S)
 
     def began_s(self, key: Hashable) -> float | None:
         """When the look began that what is known comes from."""
@@ -159,7 +163,8 @@ class Looks:
 
     async def _look(self, key: Hashable, look: Callable[[], Awaitable[Result]], fresh_s: float) -> Result:
         _used.set(None)  # what this asks for in turn is part of it
-        began_s, before_s, changes = self._now_s(), self._worked_s(), self._changes
+        began_s, worked_s, changes = self._now_s(), self._worked_s(), self._changes
+        before = self._found.get(key)
         try:
             found = await look()
         except BaseException:
@@ -167,10 +172,13 @@ class Looks:
             raise
         finally:
             self._under_way.pop(key, None)
-        now_s, work_s = self._now_s(), self._worked_s() - before_s
+        now_s, work_s = self._now_s(), self._worked_s() - worked_s
+        if before is not None:
+            work_s = min(work_s, max(GROWS * before.work_s, A_WHILE_S / GROWS))
         self._found.pop(key, None)
-        rest_s = max(fresh_s, self._rest_s(work_s)) if changes == self._changes else -inf
-        self._found[key] = Entry(now_s + rest_s, found, now_s - began_s, work_s, began_s)
+        took_s = now_s - began_s
+        rest_s = max(fresh_s, min(took_s, LONGEST_WAIT_S), self._rest_s(work_s)) if changes == self._changes else -inf
+        self._found[key] = Entry(now_s + rest_s, found, took_s, work_s, began_s)
         while len(self._found) > MAX_LOOKS:
             del self._found[next(iter(self._found))]
         return found

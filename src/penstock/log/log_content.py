@@ -290,8 +290,9 @@ class LogContent:
 
     def remove_below_start(self) -> None:
         """At once and durably."""
-        self.segments.remove_oldest(self.segments.number_of(self.start_offset))
-        self._snapshots.remove_below(self.segments[0].base_offset)
+        first = self.segments.number_of(self.start_offset)
+        self._remove_snapshots_below(self.segments[first].base_offset)
+        self.segments.remove_oldest(first)
         self.aborted.forget_below(self.segments[0].base_offset)
 
     def retire_oldest(self, count: int, removals: Removals, now_ms: int, delay_ms: int) -> None:
@@ -300,11 +301,20 @@ class LogContent:
             self.roll(self.end_offset, now_ms)
         first_offset = self.segments[count].base_offset
         if count:
-            self._snapshots.remove_below(first_offset)
+            self._remove_snapshots_below(first_offset)
             self.aborted.forget_below(first_offset)
             if self.start_offset < first_offset:
                 self.start_at(first_offset)
         self.segments.retire_oldest(count, removals, now_ms + delay_ms)
+
+    def _remove_snapshots_below(self, first_offset: int) -> None:
+        """Where the newest is one of them, no other knows of producers whose batches go: it is made anew before."""
+        if self._snapshots.offsets and self._snapshots.offsets[-1] < first_offset:
+            try:
+                self._snapshots.take(self.producers, self.end_offset, durable=False)
+            except OSError:
+                return  # retention, which makes room, goes on: these go with the next segments
+        self._snapshots.remove_below(first_offset)
 
     def swap_in(self, old: list[Segment], removals: Removals, due_ms: int, gone: Collection[int]) -> None:
         """Compaction made the new segment, without the markers at the offsets `gone`; the files of these neighbours go

@@ -63,7 +63,8 @@ class ProducerSnapshots:
             self._disk.remove(self._path(offset))
         if offsets and durable:
             self._disk.sync_directory(self._directory)
-        self.offsets = [offset for offset in self.offsets if offset not in offsets]
+        gone = set(offsets)
+        self.offsets = [offset for offset in self.offsets if offset not in gone]
 
     def restore(self, producers: Producers) -> int | None:
         """From the newest readable snapshot; its offset, None if there is none."""

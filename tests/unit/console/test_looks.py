@@ -3,7 +3,17 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.console.looks import FRESH_S, LONG_S, LONGEST_REST_S, MAX_LOOKS, REST_FOR, UNASKED_S, Looks
+from penstock.console.looks import (
+    A_WHILE_S,
+    FRESH_S,
+    LONG_S,
+    LONGEST_REST_S,
+    LONGEST_WAIT_S,
+    MAX_LOOKS,
+    REST_FOR,
+    UNASKED_S,
+    Looks,
+)
 
 
 class Clock:
@@ -49,13 +59,37 @@ async def test_a_look_rests_many_times_as_long_as_it_worked(takes_s: float, rest
 
 
 async def test_a_look_that_waits_for_a_node_that_is_gone_is_soon_repeated() -> None:
-    """And is not taken for one of a large cluster."""
-    clock = Clock()
-    looks, cluster = Looks(clock, lambda: 0.0), Cluster(clock, 30.0)
+    """Whatever others do here meanwhile: after as long as it took, or not much longer."""
+    clock, work = Clock(), Clock()
+    looks, cluster = Looks(clock, work), Cluster(clock, 0.01)
     await looks.at("brokers", cluster.look)
-    clock.now_s += FRESH_S
-    assert await looks.at("brokers", cluster.look) == 2
-    assert not looks.is_slow("brokers")
+    for took_s, rests_s in ((0.5, FRESH_S), (20.0, 20.0), (100.0, LONGEST_WAIT_S)):
+        clock.now_s += LONGEST_REST_S
+        gone = Cluster(clock, took_s)
+        await looks.at("brokers", gone.look)
+        assert looks.is_slow("brokers") == (took_s >= LONG_S)
+        clock.now_s += rests_s - 0.01
+        await looks.at("brokers", gone.look)
+        assert gone.asked == 1
+        clock.now_s += 0.02
+        await looks.at("brokers", gone.look)
+        assert gone.asked == 2
+
+
+async def test_what_others_do_meanwhile_counts_up_to_twice_the_work_before() -> None:
+    clock, work = Clock(), Clock()
+    looks, cluster = Looks(clock, work), Cluster(clock, 0.0)
+
+    async def busy() -> int:
+        work.now_s += 3.0
+        return await cluster.look()
+
+    await looks.at("brokers", cluster.look)
+    for rests_s in (A_WHILE_S / 2 * REST_FOR, A_WHILE_S * REST_FOR * 2, A_WHILE_S * 2 * REST_FOR * 2):
+        clock.now_s += LONGEST_REST_S
+        asked = await looks.at("brokers", busy)
+        clock.now_s += rests_s - 0.01
+        assert await looks.at("brokers", busy) == asked
 
 
 async def test_looks_that_take_a_while_share_in_their_time() -> None:

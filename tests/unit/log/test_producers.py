@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 
 import pytest
@@ -291,6 +292,28 @@ def test_a_snapshot_within_a_segment_goes_with_it(tmp_path: Path) -> None:
     log.advance_log_start(3)
     assert log.retire_below_start(NOW) == 1
     assert [path.name for path in (tmp_path / "t-0").glob("*.snapshot*")] == names[1:]
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_the_only_snapshot_of_a_producer_outlives_its_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_full: bool
+) -> None:
+    """Another one is made before it goes. Retention does not wait for room for that."""
+    log = open_log(tmp_path)
+    send(log, 0, 3)
+    log.end_at(10)
+    log.advance_log_start(10)
+    if is_full:
+        monkeypatch.setattr(ProducerSnapshots, "take", full)
+    assert log.retire_below_start(NOW) == 1
+    monkeypatch.undo()
+    again = open_log(tmp_path, log_start_offset=10)  # after a kill
+    send(again, 0, 3)
+    assert again.log_end_offset == 10, "it has come before"
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "no room")
 
 
 def test_a_log_that_is_begun_anew_knows_no_producers(tmp_path: Path) -> None:

@@ -197,8 +197,9 @@ def _run(
                 )
             except PipelineError as error:
                 keep_in_log(error, log_file)
-                view.failed(str(error))
-                raise
+                why = place.explained(error)
+                view.failed(why)
+                raise PipelineError(why) from error
         view.ended(result)
 
 

@@ -28,6 +28,7 @@ class ServerPlace(Place):
         words = json.loads(said)
         self._server, self._id, self._patience_s = words["server"], words["session"], float(words["patience_s"])
         self._modules = [Path(folder) for folder in words["modules"]]
+        self._taken: list[str] = []
         self._session: Any = None
         self._closing = threading.Lock()
 
@@ -36,22 +37,23 @@ class ServerPlace(Place):
         self, name: str, master: str, settings: Mapping[str, str], log_file: Path | None
     ) -> Iterator[SparkSession]:
         place = server_address(self._server).place
-        modules = [name for folder in self._modules for name in take_along(folder)]
         self._session = session = open_session(self._server, self._id)
         try:
             try:
                 apply(session, settings)
+                self._taken = [name for folder in self._modules for name in take_along(folder)]
             except PySparkException as error:
                 raise PipelineError(f"{place}: {plain_message(error)}") from error
             yield session
         except BaseException as error:
             if is_out_of_reach(error):
                 say(printable_json({"event": "out of reach"}))
-            if (missing := missing_there(error, modules)) is not None:
-                raise missing from error
             raise
         finally:
             self._close()
+
+    def explained(self, error: PipelineError) -> str:
+        return missing_there(error, self._taken) or str(error)
 
     def stop(self) -> threading.Event:
         """What does not end in time is ended with its session."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.session import spark_session
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Place:
             yield session
         finally:
             session.stop()
+
+    def explained(self, error: PipelineError) -> str:
+        """Why a pipeline has failed, with what is different here."""
+        return str(error)
 
     def stop(self) -> threading.Event:
         """Set when the pipeline is to end after its batch."""

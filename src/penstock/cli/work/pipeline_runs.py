@@ -78,8 +78,10 @@ def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], 
         code = 0
     except BaseException as error:  # sys.exit in a pipeline's own Python ends that pipeline
         if place.driver_has_ended:
+            told.flush()
             told.run.number = None  # that is why each run fails, and no run's own words
-            end_process("Java has ended, and with it all that this driver runs")
+            traceback.print_exc()
+            end_process("Java or Spark has ended, and with it all that this driver runs")
         elif isinstance(error, click.ClickException):
             told.failed(error.format_message())
         else:

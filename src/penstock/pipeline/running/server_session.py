@@ -5,6 +5,7 @@ before it answers.
 """
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -26,6 +27,8 @@ PENSTOCK: Final = "penstock"
 """Sessions are those of a user, so each worker says the same one, whoever has started it."""
 CLOSED: Final = "SESSION_CLOSED"
 OF_A_SESSION: Final = "spark.sql."
+NO_MODULES: Final = ("__init__.py", "__main__.py")
+"""Of a folder that is on `sys.path`."""
 
 
 class Patience(DefaultPolicy):
@@ -95,22 +98,27 @@ def take_along(folder: Path) -> list[str]:
     names are returned, as Spark does with the pipeline's own file. Queries of another process have others of these
     names. Files that are added to a session are no way: Spark 4.3 keeps them from its streams. PipelineError.
     """
-    names = sorted({path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/*.py")})
+    files = [path.relative_to(folder).parts for path in folder.rglob("*.py")]
+    names = sorted({first.removesuffix(".py") for first, *_ in files if first not in NO_MODULES})
+    names = [name for name in names if name.isidentifier()]  # no other can be imported by a statement
     for name in names:
         try:
             register_pickle_by_value(import_module(name))  # type: ignore[no-untyped-call]  # as Spark has it
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PipelineError(f"The module {name} of the job cannot be imported: {error!r}") from error
     return names
 
 
-def missing_there(error: BaseException, modules: Sequence[str]) -> PipelineError | None:
+def missing_there(error: BaseException, modules: Sequence[str]) -> str | None:
     """Where a function that runs at the server has not found one of the job's modules: how it would."""
+    if isinstance(error.__cause__, ImportError):
+        return None  # here, as the pipeline's own file was read
     for name in modules:
-        if f"No module named '{name}" in str(error):
-            return PipelineError(
-                f"A function that runs at the server imports {name} itself, and finds only what is installed there: "
-                f"import it at the top of the pipeline's file, and it goes along."
+        if re.search(rf"No module named '{re.escape(name)}['.]", str(error)):
+            return (
+                f"A function that runs at the server looks for {name} there, and finds only what is installed. What is "
+                f"imported at the top of the pipeline's file goes along with functions that use it, but for what "
+                f"functools.lru_cache wraps; what is imported within a function does not: {error}"
             )
     return None
 

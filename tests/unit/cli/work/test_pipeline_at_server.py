@@ -23,6 +23,7 @@ from penstock.pipeline.jobs.keys import AT_SERVER
 
 cloudpickle: Any = import_module("pyspark.cloudpickle")  # it has no types
 
+OPENED = "PENSTOCK_TEST_OPENED"
 SAID = json.dumps({"server": "sc://a:1/;token=secret", "session": "its-session", "patience_s": 30, "modules": []})
 
 
@@ -117,13 +118,46 @@ def test_a_module_that_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatc
         run(place_with(modules))
 
 
-def test_a_function_that_imports_a_module_of_the_job_at_the_server_is_told_how_else(
+def test_a_function_that_looks_for_a_module_of_the_job_at_the_server_is_told_how_else(
     monkeypatch: pytest.MonkeyPatch, modules: Path
 ) -> None:
     monkeypatch.setattr(pipeline_at_server, "open_session", Server().open_session)
-    for missing, told in (("penstock_rules.deep", "import it at the top"), ("penstock_other", "No module named")):
-        with pytest.raises(PipelineError, match=told), place_with(modules).session("job", "local[*]", {}, None):
-            raise PipelineError(f"line 12: ModuleNotFoundError: No module named '{missing}'")
+    place = place_with(modules)
+    with place.session("job", "local[*]", {}, None):
+        for missing in ("penstock_rules", "penstock_rules.deep", "penstock_helper"):
+            error = PipelineError(f"line 12: ModuleNotFoundError: No module named '{missing}'")
+            assert place.explained(error).startswith("A function that runs at the server looks for penstock_")
+            error.__cause__ = ModuleNotFoundError(missing)  # as the pipeline's file was read here
+            assert place.explained(error) == str(error)
+        for other in ("penstock_rules2", "penstock", "numpy"):
+            error = PipelineError(f"line 12: ModuleNotFoundError: No module named '{other}'")
+            assert place.explained(error) == str(error)
+
+
+def test_modules_are_imported_where_the_session_is(monkeypatch: pytest.MonkeyPatch, modules: Path) -> None:
+    """They may have columns and functions of Spark, which are those of the server."""
+    server = Server()
+    (modules / "penstock_helper.py").write_text(f"import os\nassert os.environ['{OPENED}']\n")
+    monkeypatch.setenv(OPENED, "")
+
+    def open_session(*asked: str) -> Any:
+        monkeypatch.setenv(OPENED, "1")
+        return server
+
+    monkeypatch.setattr(pipeline_at_server, "open_session", open_session)
+    run(place_with(modules))
+
+
+def test_a_package_of_packages_goes_along_and_what_no_statement_imports_does_not(
+    monkeypatch: pytest.MonkeyPatch, modules: Path
+) -> None:
+    for name in ("penstock_rules_of/inner/deep.py", "no-name.py", "__init__.py", "__main__.py", "data/rows.csv"):
+        (modules / name).parent.mkdir(parents=True, exist_ok=True)
+        (modules / name).write_text("" if name.startswith("penstock") else "raise SystemExit")
+    monkeypatch.setattr(pipeline_at_server, "open_session", Server().open_session)
+    run(place_with(modules))
+    taken = [name for name in cloudpickle.list_registry_pickle_by_value() if name.startswith("penstock_")]
+    assert sorted(taken) == ["penstock_helper", "penstock_rules", "penstock_rules_of"]
 
 
 def test_packages_without_a_file_are_no_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
