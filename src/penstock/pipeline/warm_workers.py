@@ -3,9 +3,10 @@
 Spark imports in each worker, as a module that starts threads must not be there before a fork. What is named here starts
 none but that of pyarrow's allocator, which knows of forks.
 
-Workers of tasks have the writer beforehand, and with it pyarrow and numpy, which Spark tells to have one thread; no
-numba. What plans does without these: each kind of plan has a daemon of its own. In a driver with many queries the
-workers that plan the first batch of each have the reader, as planners of streams do (`warm_planners`).
+Workers of tasks have the writer beforehand, and with it pyarrow and numpy, which Spark tells to have one thread, and
+the messages of its first requests; no numba. What plans does without these: each kind of plan has a daemon of its own.
+In a driver with many queries the workers that plan the first batch of each have the reader, as planners of streams do
+(`warm_planners`).
 """
 
 import gc
@@ -16,7 +17,9 @@ from typing import Final
 
 from pyspark import daemon
 
+from penstock.client.blocking.connection import make_ready
 from penstock.pipeline import ask_planners
+from penstock.protocol.requests.api import ApiKey
 
 PLANS: Final = "pyspark.sql.worker.plan_data_source_read"
 READER: Final = "penstock.pipeline.datasource.limited_reader"
@@ -24,12 +27,15 @@ TASKS: Final = "pyspark.worker"
 WRITER: Final = "penstock.pipeline.datasource.writer"
 BEFORE_THE_FORK: Final = (
     TASKS,
+    "encodings.idna",  # of the names of brokers
     "pyspark.sql.datasource",
     "penstock.client.blocking.produce",
     "penstock.client.blocking.transactions",
     "penstock.pipeline.options.sink",
     "penstock.pipeline.options.source",
 )
+ASKED: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE)
+"""What a new worker asks of brokers with its first rows."""
 
 
 def import_all() -> None:
@@ -40,6 +46,8 @@ def import_all() -> None:
     """
     for name in (*BEFORE_THE_FORK, *for_its_kind()):
         import_module(name)
+    if sys.argv[1:] == [TASKS]:
+        make_ready(*ASKED)
     if (random := sys.modules.get("numpy.random")) is not None:
         os.register_at_fork(after_in_child=random.seed)
     gc.freeze()

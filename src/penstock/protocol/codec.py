@@ -25,6 +25,12 @@ MAX_REQUEST_ITEMS: Final = 200_000
 _MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 
 
+def make_ready(request: type[Message], response: type[Message], version: int) -> None:
+    """Compile what a client needs for such a request, before it has one: that takes some ms."""
+    request.__writers__[version] = compile_writer.compile_writer(request, version)
+    response.__readers__[version] = compile_reader.compile_reader(response, version, max_items=None)
+
+
 def encode(message: Message, version: int) -> bytes:
     out = bytearray()
     encode_into(out, message, version)

@@ -5,9 +5,13 @@ import subprocess
 import sys
 
 import pyarrow as pa
+from tests.unit.client.fake_cluster import TOPIC, FakeCluster, served_in_a_thread
 
 from penstock.pipeline.arrow.encode import MOST_PLAIN_ROWS
 from penstock.pipeline.arrow.read_columns import HEADERS_TYPE
+from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
 
 HEAVY = ("pyarrow", "numba", "numpy", "pandas", "socket", "penstock.client", "yaml", "rich")
 PROGRAM = """
@@ -67,9 +71,43 @@ def test_workers_that_are_forked_have_random_numbers_of_their_own() -> None:
     assert len(set(shown.stdout.split())) == 2
 
 
+FIRST_ROWS = """
+import sys
+port, rows = int(sys.argv.pop(2)), bytes.fromhex(sys.argv.pop(2))
+from penstock.pipeline.warm_workers import import_all
+import_all()
+from penstock.client.blocking import BlockingCluster, ClusterSettings
+from penstock.client.blocking.produce import BlockingProducer
+from penstock.protocol import compile_reader, compile_writer
+from penstock.protocol.address import Address
+compiled, loaded = [], set(sys.modules)
+for module, name in ((compile_reader, "compile_reader"), (compile_writer, "compile_writer")):
+    setattr(module, name, lambda cls, *_, compiles=getattr(module, name), **how: (
+        compiled.append(cls.__name__), compiles(cls, *_, **how))[1])
+producer = BlockingProducer(BlockingCluster(ClusterSettings((Address("localhost", port),))))
+producer.send({("t", 0): rows})
+producer.flush()
+print(compiled, sorted(set(sys.modules) - loaded))
+"""
+
+
+def test_workers_that_are_forked_make_nothing_ready_for_their_first_rows() -> None:
+    """The messages of a broker as new as the client, and what Python needs for names of hosts."""
+    cluster, rows = FakeCluster(), bytes(encode_batch([Record(0, 1_700_000_000_000, None, b"value")]))
+    row = TopicProduceResponse(name=TOPIC, partition_responses=[PartitionProduceResponse(index=0)])
+    cluster.scripts[ApiKey.PRODUCE] = [lambda _: ProduceResponse(responses=[row])]
+    with served_in_a_thread(cluster):
+        assert cluster.broker is not None
+        port = str(cluster.broker.address.port)
+        program = [sys.executable, "-c", FIRST_ROWS, "pyspark.worker", port, rows.hex()]
+        shown = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert shown.stdout == "[] []\n"
+
+
 WRITER = """
 import sys
 import pyarrow as pa
+from tests.unit.client.fake_cluster import TOPIC, FakeCluster, served_in_a_thread
 from penstock.pipeline.arrow.encode import MOST_PLAIN_ROWS, batches_by_partition, seal
 from penstock.pipeline.arrow.plain_arrays import contents
 from penstock.pipeline.datasource.writer import EncodeSettings, ProducerIdentity

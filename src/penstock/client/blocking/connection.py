@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.client.errors import raise_for
+from penstock.protocol import codec
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -60,6 +61,13 @@ Brokers since Kafka 1.0 serve versions up to these, Kafka 4.x still does; Kafka 
 metadata quorum since 3.3."""
 
 Response = TypeVar("Response", bound=Message)
+
+
+def make_ready(*keys: ApiKey) -> None:
+    """For requests of these in their newest version; else that takes some ms with the first of each."""
+    for key in keys:
+        api = api_of(key)
+        codec.make_ready(api.request_class, api.response_class, NEWEST_VERSIONS[key])
 
 
 class ClusterUnreachable(ConnectionError):  # noqa: N818 - says what is the matter, as ConnectionRefusedError does
