@@ -30,6 +30,7 @@ MOST_PLANNED: Final = 4
 """At a time."""
 READ_BYTES: Final = 1 << 16
 OF_A_SESSION: Final = "spark.sql."
+DRIVER_HAS_ENDED: Final = "Java or Spark has ended, and with it all that this driver runs"
 
 
 class RunIn(Protocol):
@@ -54,6 +55,8 @@ def serve(session: SparkSession, channel: socket.socket, run_in: RunIn, out: Tex
                 threading.Thread(target=_run, args=what, daemon=True).start()
             elif (place := runs.get(message.get("stop", message.get("interrupt", 0)))) is not None:
                 place.end(at_once="interrupt" in message)  # one that is over is not there any more
+        if has_ended(session):
+            end_process(DRIVER_HAS_ENDED)
 
 
 def _messages(session: SparkSession, channel: socket.socket) -> Iterator[dict[str, Any]]:
@@ -80,8 +83,7 @@ def _run(runs: dict[int, "SharedPlace"], number: int, run_in: Callable[[Place], 
         if place.driver_has_ended:
             told.flush()
             told.run.number = None  # that is why each run fails, and no run's own words
-            traceback.print_exc()
-            end_process("Java or Spark has ended, and with it all that this driver runs")
+            end_process(DRIVER_HAS_ENDED)
         elif isinstance(error, click.ClickException):
             told.failed(error.format_message())
         else:

@@ -137,32 +137,34 @@ def test_one_that_cannot_be_ended_takes_the_driver_along(begin: Any, monkeypatch
     assert "goes on though it was stopped" in failed["line"]
 
 
-def test_a_driver_whose_spark_was_stopped_ends(begin: Any) -> None:
+def test_a_driver_whose_spark_was_stopped_ends(begin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else all runs that begin there would fail, again and again."""
+    why = list[str]()
+    monkeypatch.setattr(pipeline_runs, "end_process", why.append)
     spark = PlayedSpark()
     driver = begin(spark, lambda place: setattr(spark, "is_stopped", True))
     driver.over()
     driver.serving.join(LIMIT_S)
     assert not driver.serving.is_alive()
+    assert why == [pipeline_runs.DRIVER_HAS_ENDED]
 
 
 def test_runs_that_fail_as_java_has_ended_leave_the_reason_to_the_driver(
     begin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What each of them meets then is a connection that is refused."""
-    monkeypatch.setattr(pipeline_runs, "end_process", print)
+    why = list[str]()
+    monkeypatch.setattr(pipeline_runs, "end_process", why.append)
     spark = PlayedSpark()
 
     def run(place: Place) -> None:
         spark.is_stopped = True
         raise ConnectionRefusedError
 
-    said = begin(spark, run).over()
-    *told, over = said
-    assert all("run" not in one for one in told), "it is the driver's"
-    assert "ConnectionRefusedError" in [one["line"] for one in told]
-    assert told[-1] == {"line": "Java or Spark has ended, and with it all that this driver runs"}
-    assert over == {"run": 1, "over": 1}
+    driver = begin(spark, run)
+    assert driver.over() == [{"run": 1, "over": 1}], "it says nothing of its own"
+    driver.serving.join(LIMIT_S)
+    assert why == [pipeline_runs.DRIVER_HAS_ENDED] * 2, "whichever sees it first"
 
 
 def test_a_run_that_wants_to_end_the_process_ends_alone(begin: Any) -> None:
