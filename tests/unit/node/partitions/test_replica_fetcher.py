@@ -1,7 +1,6 @@
 """What a follower makes of the answers of its leader."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,6 @@ from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.fetch import FetchPartitionResult, encode_fetch_response
 from penstock.replication.quota import ReplicationQuota
-
-
-@pytest.fixture
-async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
-    one = Followed(tmp_path)
-    await one.asked(1)
-    yield one
-    await one.fetcher.stop()
 
 
 async def test_records_are_appended_and_committed_as_far_as_the_leader_says(followed: Followed) -> None:

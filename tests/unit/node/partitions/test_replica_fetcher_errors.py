@@ -1,9 +1,8 @@
 """What a follower does where its leader refuses all that it asked, its own log cannot go on, or both logs part."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +16,6 @@ from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.leader_offsets import LATEST
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchPartitionResult, encode_fetch_response
-
-
-@pytest.fixture
-async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
-    one = Followed(tmp_path)
-    await one.asked(1)
-    yield one
-    await one.fetcher.stop()
 
 
 def refuse(*_: object, **__: object) -> None:
