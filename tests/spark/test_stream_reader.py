@@ -71,6 +71,33 @@ def test_a_query_that_works_for_another_source_is_not_held_up(servers: str, monk
     assert here not in paused
 
 
+def test_a_query_waits_for_a_quarter_of_the_time_that_it_was_idle(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another source of it is not asked meanwhile."""
+    query = Query(servers, subscribe=filled_topic(servers, [2]))
+    assert query.next() == named(range(2))
+    here, sleep, now_ms = threading.get_ident(), time.sleep, [1000 * time.monotonic() + stream_reader.JUST_NOW_MS]
+
+    def pause(seconds: float) -> None:
+        if threading.get_ident() == here:
+            now_ms[0] += 1000 * seconds
+        else:
+            sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    monkeypatch.setattr(stream_reader, "_now_ms", lambda: int(now_ms[0]))
+    begun_ms, waited_ms = now_ms[0], list[float]()
+    while now_ms[0] < begun_ms + 8 * stream_reader.IDLE_WAIT_MS:
+        asked_ms = now_ms[0]
+        assert query.next() == []
+        waited_ms.append(now_ms[0] - asked_ms)
+        assert waited_ms[-1] <= (asked_ms - begun_ms) / 4 + stream_reader.LONGEST_LOOK_MS
+        now_ms[0] += 10
+    assert waited_ms[0] == 0
+    assert waited_ms[-1] >= stream_reader.IDLE_WAIT_MS, "where it is idle for long"
+
+
 BY_NAME_OR_PATTERN = pytest.mark.parametrize("by", ["subscribe", "subscribePattern"])
 
 

@@ -44,9 +44,9 @@ class LimitedStreamReader(PenstockStreamReader, SupportsTriggerAvailableNow):
         """The ends of the partitions, for the lag in the query's progress."""
         return to_json(self._latest) if self._latest.offsets else None
 
-    def _end(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
+    def _end(self, begin: StreamPosition, takes_all: bool, wait_ms: int) -> StreamPosition | None:
         if not self._is_available_now:
-            return super()._end(begin, takes_all, waits=waits)
+            return super()._end(begin, takes_all, wait_ms)
         if self._available is None:
-            self._available = super()._end(begin, True, waits=False) or self._latest
+            self._available = super()._end(begin, True, 0) or self._latest
         return self._available

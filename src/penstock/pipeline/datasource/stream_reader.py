@@ -42,9 +42,11 @@ from penstock.protocol.value import Value
 logger = logging.getLogger(__name__)
 
 IDLE_WAIT_MS = 500
+IDLE_SHARE = 4
+"""Nothing is read of other sources of the query meanwhile, so it waits at most a quarter of the time that it was idle."""
 JUST_NOW_MS = 100
 """Spark asks a query that has nothing to do again after ten. Where more passes it was at work, perhaps for another
-source, which would have to wait as well.
+source.
 """
 FIRST_LOOK_MS, LONGEST_LOOK_MS, LOOKS_SHARE = 5, 20, 10
 """Between two looks for data; a look that takes long, as there are many partitions, is followed by a pause that is ten
@@ -70,7 +72,7 @@ class PenstockStreamReader(RowsWithPlan):
         self._ended: PositionJson = {}
         self._committed: Offsets = {}
         self._last_batch_ms: int | None = None
-        self._answered_ms = 0
+        self._answered_ms = self._idle_since_ms = 0
 
     @property
     def _cluster(self) -> BlockingCluster:
@@ -136,9 +138,12 @@ class PenstockStreamReader(RowsWithPlan):
 
     def _next_end(self, start: PositionJson, *, takes_all: bool) -> PositionJson:
         """Where a batch ends that begins at `start`; `start` itself where there is nothing to do."""
-        is_idle = _now_ms() - self._answered_ms < JUST_NOW_MS
+        asked_ms = _now_ms()
+        if asked_ms - self._answered_ms >= JUST_NOW_MS:
+            self._idle_since_ms = asked_ms
+        wait_ms = min((asked_ms - self._idle_since_ms) // IDLE_SHARE, IDLE_WAIT_MS)
         begin = from_json(start) if start else self._first_position()
-        end = self._end(begin, takes_all, waits=bool(start) and is_idle)
+        end = self._end(begin, takes_all, wait_ms if start else 0)
         self._answered_ms = _now_ms()
         if end is None:
             return start or with_beginning(begin, begin)
@@ -148,11 +153,11 @@ class PenstockStreamReader(RowsWithPlan):
         self._last_batch_ms = _now_ms()
         return to_json(end) if start else with_beginning(end, begin)
 
-    def _end(self, begin: StreamPosition, takes_all: bool, *, waits: bool) -> StreamPosition | None:
+    def _end(self, begin: StreamPosition, takes_all: bool, wait_ms: int) -> StreamPosition | None:
         """The ends of all partitions; None if there is not enough to read."""
         is_restart = bool(begin.offsets)
         listing = self._listing(is_restart=is_restart)
-        deadline_ms, pause_ms = _now_ms() + IDLE_WAIT_MS, float(FIRST_LOOK_MS)
+        deadline_ms, pause_ms = _now_ms() + (wait_ms or IDLE_WAIT_MS), float(FIRST_LOOK_MS)
         while True:
             looked_ms = _now_ms()
             ends = self._seen.latest(listing.partitions, begin.carried(listing.topic_ids))
@@ -162,7 +167,7 @@ class PenstockStreamReader(RowsWithPlan):
                 if again == listing:
                     return self._latest
                 listing = again  # a topic came, went or was created again meanwhile: the ends may be of another topic
-            elif takes_all or not waits:
+            elif takes_all or not wait_ms:
                 return None
             if _now_ms() >= deadline_ms:
                 return None
