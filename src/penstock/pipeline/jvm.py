@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,12 @@ ListFiles = Callable[[str], Collection[str]]
 JOBS_LOOKED_AT: Final = 64
 """The latest: those before them have ended."""
 POOL: Final = "spark.scheduler.pool"
+CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+STREAMING: Final = "org.apache.spark.sql.execution.streaming"
+BY_FILE_SYSTEM: Final = [
+    f"{STREAMING}.{package}FileSystemBasedCheckpointFileManager" for package in ("checkpointing.", "")
+]
+"""The first is of Spark 4.1 and later."""
 _numbers: Final[dict[str, int]] = {}
 """Of the queries of this process."""
 
@@ -245,3 +252,36 @@ def pool_of(session: SparkSession, name: str) -> Iterator[None]:
     finally:
         if context is not None:
             context.setLocalProperty(POOL, None)
+
+
+@contextmanager
+def local_files_written_quickly(session: SparkSession, places: Collection[str]) -> Iterator[None]:
+    """For a query that starts meanwhile, where these, its checkpoint and its output, are on local disks and nobody has
+    set another way.
+
+    Spark renames what it has written by Hadoop's `FileContext`, which asks `readlink` and `chmod` for each file, as
+    processes that Java forks: 40 for each batch, and 9 by `FileSystem`, which does the same on a local disk.
+    """
+    jvm = _jvm_of(session)
+    if jvm is None or session.conf.get(CHECKPOINT_FILES, None) is not None or not _are_local(session, places):
+        yield
+        return
+    session.conf.set(CHECKPOINT_FILES, next(filter(partial(_is_there, jvm), BY_FILE_SYSTEM)))
+    try:
+        yield
+    finally:
+        session.conf.unset(CHECKPOINT_FILES)
+
+
+def _are_local(session: SparkSession, places: Collection[str]) -> bool:
+    files = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    usual = files.FileSystem.getDefaultUri(session._jsparkSession.sessionState().newHadoopConf()).getScheme()
+    return all((files.Path(place).toUri().getScheme() or usual) == "file" for place in places)
+
+
+def _is_there(jvm: Any, name: str) -> bool:
+    try:
+        jvm.java.lang.Class.forName(name)
+    except Exception:
+        return False
+    return True

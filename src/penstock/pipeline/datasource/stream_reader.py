@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 IDLE_WAIT_MS = 500
 IDLE_SHARE = 4
-"""Nothing is read of other sources of the query meanwhile, so it waits at most a quarter of the time that it was idle."""
+"""No other source of the query is asked meanwhile, so it waits at most a quarter of the time that it was idle."""
 JUST_NOW_MS = 100
 """Spark asks a query that has nothing to do again after ten. Where more passes it was at work, perhaps for another
 source.

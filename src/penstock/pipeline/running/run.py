@@ -141,9 +141,9 @@ def _begin(
         check_reads(frame)
         if is_here(session):  # elsewhere the first rows tell
             check_target(sink, frame)
-        writer = sink_writer(frame, spec, sink, checkpoints[sink.name])
-        ends = spec.trigger in (AVAILABLE_NOW, ONCE)
-        queries.append(SinkQuery(session, spec.query_name(sink), sink, writer, ends=ends))
+        checkpoint, ends = checkpoints[sink.name], spec.trigger in (AVAILABLE_NOW, ONCE)
+        writer = sink_writer(frame, spec, sink, checkpoint)
+        queries.append(SinkQuery(session, spec.query_name(sink), sink, writer, checkpoint, ends=ends))
         queries[-1].begin()
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import is_here, pool_of
+from penstock.pipeline.jvm import is_here, local_files_written_quickly, pool_of
 from penstock.pipeline.running.topic_sinks import settle_run
 from penstock.pipeline.spec.pipeline import SinkSpec
 
@@ -35,19 +35,28 @@ TASKS_END_WITHIN_S, LOOK_EVERY_S = 10.0, 0.1
 
 class SinkQuery:
     def __init__(
-        self, session: SparkSession, name: str, sink: SinkSpec, writer: DataStreamWriter, *, ends: bool = True
+        self,
+        session: SparkSession,
+        name: str,
+        sink: SinkSpec,
+        writer: DataStreamWriter,
+        checkpoint: str,
+        *,
+        ends: bool = True,
     ) -> None:
         """`ends`: when it has done what there is."""
         self.name, self._ends = name, ends
         self._sink = sink
         self.query: StreamingQuery | None = None
         self._session, self._writer = session, writer
+        self._checkpoint = checkpoint
         self._failure: Exception | None = None
         self._pause_s = FIRST_PAUSE_S
         self._begin_at_s = 0.0
 
     def begin(self) -> None:
-        with pool_of(self._session, self.name):
+        places = [self._checkpoint, self._sink.option("path") or self._checkpoint]
+        with pool_of(self._session, self.name), local_files_written_quickly(self._session, places):
             self.query = self._writer.start()
         self._failure = None
 

@@ -69,7 +69,7 @@ class Elsewhere:
 
 
 def a_query(query: Elsewhere, *, ends: bool, session: object = None) -> SinkQuery:
-    made = SinkQuery(cast("Any", session), "a: one", cast("Any", None), cast("Any", None), ends=ends)
+    made = SinkQuery(cast("Any", session), "a: one", cast("Any", None), cast("Any", None), "", ends=ends)
     made.query = cast("Any", query)
     return made
 
