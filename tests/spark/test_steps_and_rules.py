@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.topics import batch_frame, json_records, new_topic, write
 
 from penstock.pipeline.running.check import problems_of
-from penstock.pipeline.running.run import plain_message, run_pipeline
+from penstock.pipeline.running.run import run_pipeline
 from penstock.pipeline.spec.files import load_yaml
 from penstock.pipeline.spec.parts import pipeline_spec
+from penstock.pipeline.spec.user_code import plain_message
 from penstock.testing.pipeline import outcome
 
 STEPS = """

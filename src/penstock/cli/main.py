@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """What a command complains of may quote the cluster."""
+        """What a command complains of may quote the cluster, or be a package that is not installed."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -93,6 +93,12 @@ class LazyGroup(click.Group):
 
             vars(error)["message"] = one_message(error.message)  # click declares it final
             raise
+        except ModuleNotFoundError as error:
+            from penstock.cli.terminal.extras import cure
+
+            if (said := cure(error)) is None:
+                raise
+            raise click.ClickException(said) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

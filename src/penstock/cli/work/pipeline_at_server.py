@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.server_session import apply, is_out_of_reach, missing_there, open_session, take_along
 from penstock.pipeline.server_address import server_address
+from penstock.pipeline.spec.user_code import plain_message
 
 CLOSE_BEFORE_S: Final = 6.0
 """Before the time for the last batch is over; of less than twice as much it is a part."""

@@ -20,7 +20,8 @@ from penstock.cli.terminal.lines import printable_json, say
 from penstock.cli.work.pipeline_place import Place
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jvm import forget, has_ended, tasks_of
-from penstock.pipeline.running.run import BesideOthers, plain_message
+from penstock.pipeline.running.run import BesideOthers
+from penstock.pipeline.spec.user_code import plain_message
 
 LOOK_EVERY_S: Final = 0.5
 PAUSE_S: Final = 0.1

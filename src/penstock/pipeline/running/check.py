@@ -20,12 +20,11 @@ from penstock.pipeline.running.frames import (
     table_of,
 )
 from penstock.pipeline.running.pinned_schemas import AFTER_ALL_MS, with_pinned_schemas
-from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.settings import misspelt_settings
 from penstock.pipeline.running.stored import check_partitions
 from penstock.pipeline.running.views import Views
 from penstock.pipeline.spec.pipeline import PENSTOCK, PipelineSpec, SinkSpec, SourceSpec
-from penstock.pipeline.spec.user_code import described
+from penstock.pipeline.spec.user_code import described, plain_message
 
 
 def problems_of(session: SparkSession, spec: PipelineSpec) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.errors import NO_ANSWER, OUT_OF_REACH, PipelineError, message_in
+from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jvm import TextFiles, active_session, file_lister, is_here, tasks_of
 from penstock.pipeline.running.checkpoints import checkpoints_of
 from penstock.pipeline.running.draining import drain
@@ -28,7 +28,7 @@ from penstock.pipeline.running.stored import check_partitions, sources_have_name
 from penstock.pipeline.running.targets import check_target
 from penstock.pipeline.session import spark_session
 from penstock.pipeline.spec.pipeline import AVAILABLE_NOW, ONCE, PipelineSpec
-from penstock.pipeline.spec.user_code import described, first_line
+from penstock.pipeline.spec.user_code import described, plain_message
 from penstock.protocol.value import Value, fresh
 
 LOOK_EVERY_S = 0.2
@@ -228,16 +228,6 @@ def in_a_sentence(file: Path | None) -> Iterator[None]:
         if said is None and not isinstance(error, PySparkException):
             raise
         raise PipelineError(said or plain_message(error)) from error
-
-
-def plain_message(error: Exception) -> str:
-    """Our own sentence within Spark's text if there is one, else what Python raised, else the text's first line."""
-    text = str(error)
-    if OUT_OF_REACH in text:
-        return NO_ANSWER
-    _, is_there, trace = text.partition("Traceback (most recent call last):\n")
-    raised = next((line for line in trace.splitlines() if line.strip() and not line.startswith(" ")), "")
-    return message_in(text) or (raised if is_there else "") or first_line(text) or type(error).__name__
 
 
 def keep_in_log(error: BaseException, log_file: Path | None) -> None:

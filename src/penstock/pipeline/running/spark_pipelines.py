@@ -13,9 +13,8 @@ from pyspark import __version__
 from pyspark.errors import PySparkException
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.session import REMOTE, prepare_connect
-from penstock.pipeline.spec.user_code import first_line
+from penstock.pipeline.spec.user_code import first_line, plain_message
 
 ACCUMULATOR: Final = "__python_accumulator__"
 

@@ -4,6 +4,8 @@ import re
 import traceback
 from pathlib import Path
 
+from penstock.pipeline.errors import NO_ANSWER, OUT_OF_REACH, message_in
+
 
 def described(error: BaseException, file: Path | None) -> str | None:
     """File, line and error in a sentence; None where the error has nothing to do with the file."""
@@ -21,3 +23,13 @@ def described(error: BaseException, file: Path | None) -> str | None:
 
 def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def plain_message(error: Exception) -> str:
+    """Our own sentence within Spark's text if there is one, else what Python raised, else the text's first line."""
+    text = str(error)
+    if OUT_OF_REACH in text:
+        return NO_ANSWER
+    _, is_there, trace = text.partition("Traceback (most recent call last):\n")
+    raised = next((line for line in trace.splitlines() if line.strip() and not line.startswith(" ")), "")
+    return message_in(text) or (raised if is_there else "") or first_line(text) or type(error).__name__

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.running.run import plain_message
+from penstock.pipeline.spec.user_code import plain_message
 
 
 @pytest.mark.parametrize(

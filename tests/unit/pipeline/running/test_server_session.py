@@ -11,7 +11,6 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from penstock.cli.work import close_sessions
 from penstock.pipeline.errors import NO_ANSWER, OUT_OF_REACH, PipelineError
 from penstock.pipeline.running import server_session
-from penstock.pipeline.running.run import plain_message
 from penstock.pipeline.running.server_session import (
     Patience,
     address_of,
@@ -20,6 +19,7 @@ from penstock.pipeline.running.server_session import (
     is_out_of_reach,
     open_session,
 )
+from penstock.pipeline.spec.user_code import plain_message
 
 ID = "f30f88e4-c380-415b-a644-7feabe293fc4"
 
