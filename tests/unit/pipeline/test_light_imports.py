@@ -31,6 +31,29 @@ def test_the_data_source_is_found_without_anything_heavy() -> None:
     assert [name for name in loaded if name.startswith(HEAVY)] == []
 
 
+CONNECTOR = """
+import sys
+
+class Missing:
+    def find_spec(self, name, *_):
+        if name.startswith(("fastavro", "jsonschema_rs", "google.protobuf", "aiohttp", "sqlalchemy", "fsspec")):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+from importlib import import_module
+from pkgutil import iter_modules
+import penstock.pipeline.datasource
+for module in iter_modules(penstock.pipeline.datasource.__path__):
+    import_module(f"penstock.pipeline.datasource.{module.name}")
+import penstock.pipeline.running.spark_pipelines
+"""
+
+
+def test_the_extra_connector_brings_all_that_it_promises() -> None:
+    """The data source, and declarative pipelines, beside a Spark with its own packages."""
+    subprocess.run([sys.executable, "-c", CONNECTOR], check=True)
+
+
 def test_the_session_is_found_without_pyspark() -> None:
     program = "import sys; from penstock.pipeline import spark_session; print('pyspark' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
