@@ -107,11 +107,12 @@ class Many:
         return [json.loads(one.value() or b"")["number"] for one in found if one.error() is None]
 
     def until_all_have_all(self, names: list[str], what: str) -> float:
-        """How long it took, in s."""
+        """How long it took, in s. One is looked at after the other: looking at all took a quarter of the machine."""
         began_s, left = time.monotonic(), list(names)
 
         def have_all() -> bool | None:
-            left[:] = [name for name in left if len(set(self.numbers_in(name))) < self.rows]
+            while left and len(set(self.numbers_in(left[-1]))) == self.rows:
+                left.pop()
             return not left or None
 
         try:
