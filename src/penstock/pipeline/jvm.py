@@ -263,10 +263,11 @@ def local_files_written_quickly(session: SparkSession, places: Collection[str]) 
     processes that Java forks: 40 for each batch, and 9 by `FileSystem`, which does the same on a local disk.
     """
     jvm = _jvm_of(session)
-    if jvm is None or session.conf.get(CHECKPOINT_FILES, None) is not None or not _are_local(session, places):
+    way = None if jvm is None else next(filter(partial(_is_there, jvm), BY_FILE_SYSTEM), None)
+    if way is None or session.conf.get(CHECKPOINT_FILES, None) is not None or not _are_local(session, places):
         yield
         return
-    session.conf.set(CHECKPOINT_FILES, next(filter(partial(_is_there, jvm), BY_FILE_SYSTEM)))
+    session.conf.set(CHECKPOINT_FILES, way)
     try:
         yield
     finally:

@@ -130,7 +130,6 @@ def test_workers_that_are_forked_make_nothing_ready_for_their_first_rows() -> No
 WRITER = """
 import sys
 import pyarrow as pa
-from tests.unit.client.fake_cluster import TOPIC, FakeCluster, served_in_a_thread
 from penstock.pipeline.arrow.encode import MOST_PLAIN_ROWS, batches_by_partition, seal
 from penstock.pipeline.arrow.plain_arrays import contents
 from penstock.pipeline.datasource.writer import EncodeSettings, ProducerIdentity
