@@ -62,7 +62,7 @@ def test_a_cut_that_takes_too_much_of_the_index(monkeypatch: pytest.MonkeyPatch)
 
 def test_pending_offsets_that_the_next_coordinator_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupShard, "read_pending", lambda *_, **__: None)
-    assert is_found_with(seeds(60, first=55), LONELY, "has committed its own")
+    assert is_found_with(seeds(60, first=49), LONELY, "has committed its own")
 
 
 def test_a_transaction_that_is_forgotten_when_its_log_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:

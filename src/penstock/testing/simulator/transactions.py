@@ -358,7 +358,11 @@ class TransactingClient(Client):
 
 
 class CommittedReader(Client):
-    """Reads what a client has committed, from the beginning, again and again."""
+    """Reads what a client has committed, from the beginning, again and again.
+
+    For a time, not for a number of answers: where segments are small an answer has few records, and the end would
+    be out of reach.
+    """
 
     def __init__(self, world: World, of: TransactingClient, random: Random) -> None:
         super().__init__(world, f"reader of {of.name}", random)
@@ -376,9 +380,9 @@ class CommittedReader(Client):
         )
         async with Consumer(self._world.bootstrap(self._random), settings) as consumer:
             await consumer.assign([TopicPartition(self._of.name, index) for index in range(PARTITIONS)])
-            for _ in range(self._random.randrange(5, 40)):
-                if self._is_done:
-                    return
+            loop = asyncio.get_running_loop()
+            ends_at = loop.time() + self._random.uniform(1.0, 8.0)
+            while loop.time() < ends_at and not self._is_done:
                 for record in await consumer.poll(200):
                     self._of.seen(record.value or b"")
 
