@@ -7,9 +7,9 @@ A small input may claim a huge output. Nothing here allocates more than `max_byt
 small and grows in steps, and a block that tells its size is refused by it.
 """
 
-from collections.abc import Callable
+import mmap
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from mmap import mmap
 from struct import Struct
 from typing import Final
 
@@ -48,6 +48,10 @@ _FIRST_BUFFER: Final = 64 * 1024
 _GROWTH: Final = 4
 _MAPPED_BYTES: Final = 1 << 20
 """A buffer of so many bytes is a mapping: what is not filled costs nothing, and all goes back to the system."""
+NEW_MEMORY: Final[Mapping[str, int]] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
+"""For `mmap.mmap`. What could be shared with other processes, as by default, takes twice as long to let go of."""
 _BUFFER_IS_FULL: Final = "failed to write whole buffer"
 
 
@@ -85,7 +89,7 @@ def _decompress_growing(decompress_into: Callable[[Buffer, memoryview], int], da
     size = max(_FIRST_BUFFER, _GROWTH * len(data))
     while True:
         size = min(size, max_bytes)
-        out = memoryview(bytearray(size) if size < _MAPPED_BYTES else mmap(-1, size))
+        out = memoryview(bytearray(size) if size < _MAPPED_BYTES else mmap.mmap(-1, size, **NEW_MEMORY))
         try:
             return out[: decompress_into(data, out)]
         except cramjam.DecompressionError as error:
