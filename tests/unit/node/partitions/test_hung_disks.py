@@ -15,7 +15,7 @@ from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
 from penstock.node.partitions.partition import Partition
-from penstock.node.partitions.upkeep import EachDisk
+from penstock.node.partitions.upkeep import EachDisk, Upkeep, _tell
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 RETENTION_MS = 10_000
@@ -178,9 +178,27 @@ async def test_a_failure_is_told_once(tmp_path: Path, error: Exception, caplog: 
         goes_on.set()
         await each.settle()
         await asyncio.sleep(0)
-        assert "no room" in caplog.text
+        (record,) = caplog.records
+        assert (record.name, "no room" in record.getMessage()) == (Upkeep.__module__, True)
         caplog.clear()
         each._waits_s = 30
         with pytest.raises(type(error), match="no room"):
             await each.do(fail)
         assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("is_cancelled", "error", "told"), [(True, None, 0), (False, None, 0), (False, KafkaError(ErrorCode.NONE), 1)]
+)
+async def test_what_nobody_waits_for_is_told_if_it_failed(
+    caplog: pytest.LogCaptureFixture, is_cancelled: bool, error: Exception | None, told: int
+) -> None:
+    future = asyncio.get_running_loop().create_future()
+    if is_cancelled:
+        future.cancel()
+    elif error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+    _tell(future)
+    assert len(caplog.records) == told

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
+from penstock.node.partitions.flushes import Flushes
 from penstock.node.partitions.upkeep import HELD_UP_MS, Upkeep, UpkeepIntervals
 
 NOW_MS = 1_000_000
@@ -168,3 +169,15 @@ def test_who_waits_for_the_first_that_is_due_hears_of_one_that_comes_before() ->
         looking.upkeep._changed.clear()
         looking.upkeep._watch(partition(log(0)), NOW_MS + due_ms, NOW_MS + due_ms)
         assert looking.upkeep._changed.is_set() is is_told
+
+
+async def test_a_flush_that_messages_want_may_take_as_long_as_the_intervals_say() -> None:
+    looking, wanted, made = Looking(flush_timeout_ms=3_000), list[object](), list[Any]()
+    cast("Any", looking.directories).threads_of = lambda _: None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Flushes, "want", lambda _, one: wanted.append(one))
+        for one in ("first", "second"):
+            looking.upkeep.flush(cast("Any", one))
+            made.append(looking.upkeep._flushes)
+    assert (wanted, made[0]) == (["first", "second"], made[1])
+    assert made[0]._hangs_s == 3.0
