@@ -296,9 +296,8 @@ class ReplicaFetcher:
     async def _failed(self, error: Exception) -> None:
         if not self._failures:
             logger.warning("could not fetch from broker %d: %s", self.leader_id, error)
-        self._session.reset()
         self._out_of_range.clear()
-        await self._link.close()
+        await self._link.close()  # and so the session ends
         pause_ms = self._follower.settings.backoff_ms(self._failures)
         self._failures += 1
         await asyncio.sleep(pause_ms / 1000)

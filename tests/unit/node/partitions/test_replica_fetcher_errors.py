@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.node.followed import KEY, Followed
+from tests.unit.node.followed import ADDRESS, KEY, LEADER, Followed, Leader
 from tests.unit.node.on_disk import batch
 
+from penstock.client.connection import KnownNode
+from penstock.client.errors import ClusterUnreachableError, RequestTimedOutError, UnsupportedByBrokerError
 from penstock.log.log_content import LogContent
+from penstock.node.partitions import cuts as cuts_module
 from penstock.node.partitions import replica_fetcher as module
 from penstock.node.partitions.cuts import Cuts
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -240,3 +245,122 @@ async def test_a_log_that_is_lent_is_asked_about_when_it_is_back(followed: Follo
     for go_on in log.take_back(is_whole=True):
         go_on()
     assert len(followed.fetcher._session) == 1
+
+
+async def test_it_connects_to_the_leader_that_is_known(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[Any] = []
+
+    async def connect(address: object, **known: object) -> Any:
+        places.append((address, known))
+        return Leader()
+
+    monkeypatch.setattr(module, "connect", connect)
+    fetcher = module.ReplicaFetcher(LEADER, followed.fetcher._follower)
+    fetcher.follow(followed.partition)
+    await settle()
+    settings = followed.fetcher._follower.settings
+    assert places == [(ADDRESS, {"settings": settings, "node": KnownNode("cluster", LEADER)})]
+    await fetcher.stop()
+
+
+async def test_a_leader_whose_place_nobody_knows_is_asked_later(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(s: float) -> None:
+        slept.append(s)
+
+    fetcher = followed.fetcher
+    follower: Any = SimpleNamespace(address_of=lambda leader: None, settings=SimpleNamespace(backoff_ms=lambda n: 250))
+    monkeypatch.setattr(fetcher, "_follower", follower)
+    with pytest.raises(ClusterUnreachableError):
+        await fetcher._connected()
+    fetcher._out_of_range.append((KEY, followed.partition, 4))
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio, "sleep", sleep)
+        await fetcher._failed(ClusterUnreachableError("gone"))
+    assert (slept, fetcher._out_of_range, fetcher._failures) == ([0.25], [], 1)
+
+
+@pytest.mark.parametrize(
+    ("ends", "left_s", "error"),
+    [((True,), [], None), ((False, True), [0.3], None), ((False, False), [0.3], RequestTimedOutError)],
+)
+async def test_an_answer_is_waited_for_from_when_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, ends: tuple[bool, ...], left_s: list[float], error: type[Exception] | None
+) -> None:
+    """At 10 s, for 500 ms, of which 200 are over."""
+    times, done, waited = iter((10.2, 10.5)), iter(ends), list[float]()
+    over: Any = SimpleNamespace(done=lambda: next(done), result=lambda: None)
+
+    async def wait(_: object, timeout: float) -> None:
+        waited.append(round(timeout, 9))
+
+    monkeypatch.setattr(asyncio, "wait", wait)
+    one: Any = SimpleNamespace(_asked_s=10.0, _loop=SimpleNamespace(time=lambda: next(times)))
+    one._follower = SimpleNamespace(config=SimpleNamespace(replica_socket_timeout_ms=500))
+    connection: Any = SimpleNamespace(address=ADDRESS)
+    with pytest.raises(error) if error else nullcontext():
+        await module.ReplicaFetcher._answered(one, connection, over)
+    assert waited == left_s
+
+
+async def test_a_row_of_requests_ends_once(followed: Followed) -> None:
+    over = followed.fetcher._over
+    assert over is not None
+    followed.fetcher._end()
+    followed.fetcher._end(ValueError("late"))
+    assert over.result() is None
+    followed.fetcher._over = None
+    followed.fetcher._end()
+
+
+@pytest.mark.parametrize(("version", "is_known"), [(12, False), (13, True), (14, True)])
+def test_topics_are_followed_by_their_ids(version: int, is_known: bool) -> None:
+    connection: Any = SimpleNamespace(address=ADDRESS, version_for=lambda _: version)
+    with nullcontext() if is_known else pytest.raises(UnsupportedByBrokerError):
+        assert module._version(connection) == version
+
+
+async def test_each_cut_goes_to_the_threads_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And who has stopped hears of none that fails."""
+    cuts_made, failed, futures = list[Any](), list[Any](), list[asyncio.Future[None]]()
+
+    def begun(name: str) -> Callable[..., asyncio.Future[None]]:
+        def begin(*given: object) -> asyncio.Future[None]:
+            cuts_made.append((name, *given))
+            futures.append(asyncio.get_running_loop().create_future())
+            return futures[-1]
+
+        return begin
+
+    log = SimpleNamespace(log_end_offset=9, end_offset_for_epoch="ends")
+    one: Any = SimpleNamespace(log=log, high_watermark=4, cut_to=begun("cut"), begin_anew_at=begun("anew"))
+    asked: list[Any] = []
+
+    def truncation_offset(*given: object, **named: object) -> int:
+        asked.append((given, named))
+        return 6
+
+    monkeypatch.setattr(cuts_module, "truncation_offset", truncation_offset)
+    disks: Any = SimpleNamespace(threads_of=lambda _: "threads")
+    cuts = Cuts(disks, failed.append)
+    cuts.where_it_parts(one, 3, 7)
+    cuts.to_the_leaders_end(one, 5)
+    cuts.anew(one, 20)
+    assert cuts_made == [("cut", 6, "threads"), ("cut", 5, "threads"), ("anew", 20, "threads")]
+    assert asked == [((3, 7), {"own_end_for": "ends", "log_end_offset": 9, "high_watermark": 4})]
+    futures[0].set_result(None)
+    futures[1].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+    await settle()
+    assert (failed, list(cuts._under_way)) == ([one], futures[2:])
+    settling = asyncio.ensure_future(cuts.settle())
+    await settle()
+    assert not settling.done()
+    futures[2].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+    await settling
+    cuts.anew(one, 20)
+    futures[3].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+    await settle()
+    assert failed == [one, one]
