@@ -8,6 +8,8 @@ from uuid import UUID
 
 import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_records
+from tests.unit.node.stepped_delivery import Told
+from tests.unit.node.stepped_replicas import ID, Table, image_of, replicas_of, topic_of
 
 from penstock.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from penstock.node.partitions.consensus_partition import ConsensusPartition
@@ -23,6 +25,9 @@ METADATA = (
     PartitionRecord(partition_id=0, topic_id=GROUPS_ID, replicas=[NODE_ID], isr=[NODE_ID], leader=-1, leader_epoch=0),
     *topic_records(partitions=2, storage_group="0"),
 )
+
+
+NO_ROOM = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
 
 
 class Group:
@@ -170,3 +175,49 @@ def test_which_groups_are_here(node: Node) -> None:
     group.is_running = False
     found = [groups.group(0), groups.group_of(TOPIC_ID), groups.own_log(0)]
     assert found == [None, None, group.own_log]
+
+
+@pytest.mark.parametrize(
+    ("has_group", "has_member", "is_offline", "found"),
+    [(True, True, False, True), (True, True, True, True), (True, False, False, None), (False, False, False, None),
+     (True, False, True, NO_ROOM), (False, True, True, NO_ROOM)],
+)  # fmt: skip
+def test_a_replica_of_a_group(
+    monkeypatch: pytest.MonkeyPatch, has_group: bool, has_member: bool, is_offline: bool, found: Any
+) -> None:
+    member = object() if has_member else None
+    group = SimpleNamespace(member=lambda topic_id, index: member if (topic_id, index) == (ID, 0) else None)
+    one = replicas_of(Told(), offline={(ID, 0): None} if is_offline else {})
+    one._groups.group_of = lambda topic_id: group if has_group else None
+    path = "penstock.node.partitions.consensus_partition.ConsensusPartition"
+    monkeypatch.setattr(path, lambda *given: given)
+    if isinstance(found, Exception):
+        with pytest.raises(KafkaError, match="offline"):
+            one._by_consensus("t", 0, ID)
+    else:
+        assert one._by_consensus("t", 0, ID) == (("t", 0, ID, group, member) if found else None)
+
+
+@pytest.mark.parametrize(
+    ("is_there", "owns_log", "group", "is_dropped"),
+    [
+        (True, False, "same", False),
+        (True, False, "other", True),
+        (True, False, "no member", True),
+        (True, False, "no group", True),
+        (True, True, "other", False),
+        (False, False, "other", False),
+    ],
+)
+def test_a_group_has_a_partition_another_log_of_it_or_no_longer(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool, owns_log: bool, group: str, is_dropped: bool
+) -> None:
+    told, committed = Told(), object()
+    partition: Any = SimpleNamespace(topic="t", index=0, topic_id=ID, owns_log=owns_log, committed=committed)
+    member = SimpleNamespace(committed=committed if group == "same" else object()) if group != "no member" else None
+    one = replicas_of(told, Table(partition), topic_of(*([image_of()] if is_there else [])), _drop=told.does("drop"))
+    found = SimpleNamespace(member=lambda *_: member) if group != "no group" else None
+    one._groups.group_of = lambda topic_id: found
+    one.on_group(ID, 0)
+    told_of = [*([("drop", partition)] if is_dropped else []), ("to do", [(ID, 0)]), ("work",)]
+    assert told == (told_of if is_there else [])
