@@ -1,6 +1,9 @@
 """Work that is done a little at a time."""
 
 import asyncio
+from random import Random
+
+import pytest
 
 from penstock.node.environment.signal import Signal
 from penstock.node.partitions.backlog import Backlog
@@ -73,3 +76,36 @@ async def test_what_is_cleared_is_not_done() -> None:
     one.backlog.clear()
     await one.backlog.settled()
     assert (one.done, one.told) == ([0], 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_all_is_done_in_its_order_a_few_in_a_turn(seed: int) -> None:
+    """Beside a plain list: what was added, but for what was cleared."""
+    random, one = Random(seed), Noted(3)
+    left, done, told = list[int](), list[int](), 0
+    is_working = False
+    for number in range(80):
+        match random.randrange(5):
+            case 0 | 1:
+                things = list(range(number * 10, number * 10 + random.randrange(5)))
+                one.backlog.extend(things)
+                left += things
+            case 2 if not is_working:
+                one.backlog.work()
+                done += left[:3]
+                del left[:3]
+                is_working = bool(left)
+            case 2:
+                one.backlog.work()
+            case 3 if random.random() < 0.3:
+                one.backlog.clear()
+                left.clear()
+            case _:
+                await asyncio.sleep(0)
+                if is_working:
+                    done += left[:3]
+                    del left[:3]
+                    is_working = bool(left)
+                    told += not is_working
+        assert (one.done, one.told) == (done, told)
+        assert (one.backlog._done is not None) is is_working

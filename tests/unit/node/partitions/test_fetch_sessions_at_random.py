@@ -5,14 +5,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.unit.node.partitions.test_fetch_sessions import planned, request
+from tests.unit.node.partitions.test_fetch_sessions import ID, planned, request
 
+from penstock.node.partitions import fetch_sessions
 from penstock.node.partitions.fetch_sessions import (
+    EVICTION_MS,
     LOOK_AT_ALL_S,
     FetchSessions,
     Session,
     StandingWait,
     Wanted,
+    wanted_in,
 )
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchPartition
@@ -67,12 +70,13 @@ def quiet(**changes: Any) -> bool:
     fields: dict[str, Any] = {
         "replica_id": 2, "offset": 5, "high_watermark": 5, "told": 5, "start": 1, "told_start": 1, "has_ends": True,
         "leader_end": 5, "isr": (1, 2), "leads": True, "is_read": True, "is_same_role": True,
+        "has_role": True,
     }  # fmt: skip
     assert changes.keys() <= fields.keys()
     one = SimpleNamespace(**(fields | changes))
     role = SimpleNamespace(committed=SimpleNamespace(high_watermark=one.high_watermark))
     partition = SimpleNamespace(
-        role=role if one.is_same_role else object(),
+        role=None if not one.has_role else role if one.is_same_role else object(),
         log=SimpleNamespace(has_known_ends=one.has_ends),
         log_start_offset=one.start,
         leader=SimpleNamespace(log_end_offset=one.leader_end, isr=one.isr) if one.leads else None,
@@ -80,7 +84,10 @@ def quiet(**changes: Any) -> bool:
     wanted = Wanted(("t", 0), FetchPartition(index=0, fetch_offset=one.offset, max_bytes=1))
     assert (wanted.told_high_watermark, wanted.told_log_start_offset) == (-1, -1)
     wanted.told_high_watermark, wanted.told_log_start_offset = one.told, one.told_start
-    wanted.partition, wanted.role = cast("Any", partition if one.is_read else None), cast("Any", role)
+    wanted.partition, wanted.role = (
+        cast("Any", partition if one.is_read else None),
+        cast("Any", role if one.has_role else None),
+    )
     return wanted.is_quiet(one.replica_id)
 
 
@@ -98,6 +105,7 @@ def quiet(**changes: Any) -> bool:
         ({"leads": False}, False),
         ({"is_read": False}, False),
         ({"is_same_role": False}, False),
+        ({"has_role": False}, False),
         ({"replica_id": -1, "leader_end": 6, "isr": (1,)}, True),
         ({"replica_id": -1, "leads": False}, True),
         ({"replica_id": 0}, False),
@@ -137,6 +145,9 @@ def test_a_poll_looks_at_what_is_marked_and_at_all_now_and_then() -> None:
     assert marks(session) == [1, 0]
     assert [one.key[1] for one in session.to_look_at(LOOK_AT_ALL_S)] == [3, 1, 2, 0]
     assert session.looked_at_all_s == LOOK_AT_ALL_S
+    two = session_of(0, 1)
+    two.to_the_back([("t", 0)])
+    assert [at for _, at in two.wanted] == [1, 0]
 
 
 def test_a_standing_wait_marks_its_partition_once_and_goes_with_it() -> None:
@@ -154,6 +165,7 @@ def test_a_standing_wait_marks_its_partition_once_and_goes_with_it() -> None:
     for waiter in waits.take_due(3):
         waiter()
     assert (woken, marks(session), first.standing, first.is_asked) == ([1], [0], None, True)
+    assert standing._wait is None, "it keeps nothing alive"
     waits.add(9, lambda: None)
     standing.cancel()
     assert len(waits) == 1, "it is over already"
@@ -172,3 +184,83 @@ def test_sessions_that_keep_marks_are_told_of_when_they_end() -> None:
         assert not session.is_open
     assert sessions.ended == [marked]
     assert sessions._remembered == 0
+
+
+class Plain:
+    """A session as the rules of eviction see it."""
+
+    def __init__(self, session_id: int, rank: tuple[bool, int], now_ms: int) -> None:
+        self.session_id, self.rank, self.epoch = session_id, rank, 1
+        self.created_ms = self.used_ms = now_ms
+
+
+def gives_way(plain: list[Plain], newcomer: tuple[bool, int], now_ms: int) -> Plain | None:
+    """As the table of `FetchSessions` says it; the first of them was not used for the longest time."""
+    if plain and now_ms - plain[0].used_ms >= EVICTION_MS:
+        return plain[0]
+    old = [one for one in plain if now_ms - one.created_ms > EVICTION_MS and one.rank < newcomer]
+    consumers = [one for one in plain if newcomer[0] and not one.rank[0]]
+    return min(old + consumers, key=lambda one: one.rank, default=None)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_which_session_gives_way_to_which(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 14)
+    random, now_ms, most = Random(seed), 0, seed % 4
+    sessions, plain = FetchSessions(most, Random(seed)), list[Plain]()
+    for _ in range(150):
+        now_ms += random.choice((0, 1, 1_000, EVICTION_MS // 2, EVICTION_MS // 2, EVICTION_MS))
+        if plain and random.random() < 0.5:
+            one = random.choice(plain)
+            assert planned(sessions, request(one.session_id, one.epoch), now_ms=now_ms).session_id
+            one.epoch, one.used_ms = one.epoch + 1, now_ms
+            plain.remove(one)
+            plain.append(one)
+            continue
+        replica, count = random.choice((-1, -1, 0, 3)), random.choice((1, 2, 5, 9, 15))
+        frame, rank = request(0, 0, *((index, 0) for index in range(count))), (replica >= 0, count)
+        frame.replica_id = replica
+        session_id = planned(sessions, frame, now_ms=now_ms).session_id
+        while is_full := len(plain) >= most or sum(one.rank[1] for one in plain) + count > 14:
+            gone = gives_way(plain, rank, now_ms)
+            if gone is None:
+                break
+            plain.remove(gone)
+        plain += [] if is_full else [Plain(session_id, rank, now_ms)]
+        assert bool(session_id) is not is_full
+        assert list(sessions._sessions) == [one.session_id for one in plain]
+        assert sessions._remembered == sum(one.rank[1] for one in plain)
+
+
+class Drawn:
+    """Numbers that a test says."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers, self.asked = list(numbers), list[tuple[int, ...]]()
+
+    def randrange(self, *bounds: int) -> int:
+        self.asked.append(bounds)
+        return self.numbers.pop(0)
+
+
+def test_each_session_has_an_id_of_its_own() -> None:
+    drawn = Drawn(5, 5, 5, 8)
+    sessions = FetchSessions(9, cast("Any", drawn))
+    assert [planned(sessions, request(0, 0, (0, 0))).session_id for _ in range(2)] == [5, 8]
+    assert set(drawn.asked) == {(1, 1 << 31)}
+    assert len(sessions.tasks) == 0
+
+
+def test_what_a_request_names_is_read_once() -> None:
+    sessions, frame = FetchSessions(9, Random(1)), request(0, 0, (0, 5))
+    known = wanted_in(frame, uses_topic_ids=False)
+    assert sessions.plan(frame, known, uses_topic_ids=False, now_ms=0).wanted is known
+    plan = sessions.plan(frame, None, uses_topic_ids=False, now_ms=0)
+    assert [one.request.fetch_offset for one in plan.wanted.values()] == [5]
+
+
+def test_a_topic_is_forgotten_by_what_it_was_named_by() -> None:
+    sessions = FetchSessions(9, Random(1))
+    plan = planned(sessions, request(0, 0, (0, 1), (1, 1), topic_id=ID), uses_topic_ids=True)
+    plan = planned(sessions, request(plan.session_id, 1, forget=[0], topic_id=ID), uses_topic_ids=True)
+    assert list(plan.wanted) == [(ID, 1)]

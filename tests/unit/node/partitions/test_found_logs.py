@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -16,6 +19,9 @@ from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import DamagedDirectoryError
 from penstock.metadata.records import MetadataRecord, PartitionRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY
+from penstock.node.partitions import found_logs
+from penstock.node.partitions.found_logs import set_aside_strays, settle_twins
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 OTHER_NODE = 2
 
@@ -111,3 +117,123 @@ def test_either_will_do_for_a_replica_that_nobody_relies_on(twins: Twins) -> Non
 def test_both_are_set_aside_where_the_replica_is_not_ours(twins: Twins, records: tuple[MetadataRecord, ...]) -> None:
     twins.start(*records)
     assert twins.found() == [["stray"], ["stray"]]
+
+
+HERE, THERE = UUID(int=1_001), UUID(int=1_002)
+
+
+class Directories:
+    """In which logs lie of topics and in directories that a test says."""
+
+    def __init__(self, *logs: Any) -> None:
+        self.logs = {(log.topic, log.partition): log for log in logs}
+        self.twins: list[Any] = []
+        self.aside: list[Any] = []
+        self.refuses = False
+
+    def topic_id_of(self, log: Any) -> UUID | None:
+        return cast("UUID | None", log.topic_id)
+
+    def id_of(self, log: Any) -> UUID:
+        return cast("UUID", log.lies_in)
+
+    def set_aside(self, log: Any) -> str:
+        if self.refuses:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+        self.aside.append(log)
+        return "aside"
+
+
+def log_in(lies_in: UUID, topic_id: UUID | None = TOPIC_ID, *, index: int = 0, topic: str = "orders") -> Any:
+    log = SimpleNamespace(topic=topic, partition=index, topic_id=topic_id, lies_in=lies_in, directory=str(lies_in))
+    log.parent, log.health = "/a", SimpleNamespace(failure=None)
+    return log
+
+
+def image_with(partition: Any, **topic: Any) -> Any:
+    fields = {"topic_id": TOPIC_ID, "partitions": {0: partition}, "storage_group": None} | topic
+    groups = {3: SimpleNamespace(replicas=(NODE_ID,)), 4: SimpleNamespace(replicas=(OTHER_NODE,))}
+    return SimpleNamespace(topics={"orders": SimpleNamespace(**fields)}, storage_groups=groups)
+
+
+def partition_in(said: UUID, *, isr: tuple[int, ...] = (), replicas: tuple[int, ...] = (NODE_ID,)) -> Any:
+    return SimpleNamespace(
+        replicas=replicas, isr=isr, eligible_leader_replicas=(), last_known_elr=(), directory_of=lambda node_id: said
+    )
+
+
+OTHER_ID = UUID(int=99)
+
+
+@pytest.mark.parametrize(
+    ("image", "topic_ids", "right"),
+    [
+        (image_with(partition_in(THERE)), (TOPIC_ID, TOPIC_ID), 1),
+        (image_with(partition_in(HERE)), (TOPIC_ID, TOPIC_ID), 0),
+        (image_with(partition_in(HERE)), (OTHER_ID, TOPIC_ID), 1),
+        (image_with(partition_in(HERE)), (OTHER_ID, None), 1),
+        (image_with(partition_in(THERE)), (None, TOPIC_ID), 1),
+        (image_with(partition_in(THERE)), (OTHER_ID, OTHER_ID), 0),
+        (image_with(partition_in(THERE, replicas=(OTHER_NODE,))), (TOPIC_ID, TOPIC_ID), 0),
+        (image_with(partition_in(THERE), partitions={7: partition_in(THERE)}), (TOPIC_ID, TOPIC_ID), 0),
+        (SimpleNamespace(topics={}), (TOPIC_ID, TOPIC_ID), 0),
+        (image_with(partition_in(UNASSIGNED_DIRECTORY)), (TOPIC_ID, TOPIC_ID), 0),
+        (image_with(partition_in(UNASSIGNED_DIRECTORY, isr=(OTHER_NODE,))), (OTHER_ID, TOPIC_ID), 1),
+        (image_with(partition_in(UNASSIGNED_DIRECTORY, isr=(NODE_ID,))), (TOPIC_ID, TOPIC_ID), None),
+    ],
+)
+def test_which_of_two_logs_is_right(image: Any, topic_ids: tuple[UUID | None, ...], right: int | None) -> None:
+    logs = [log_in(lies_in, topic_id) for lies_in, topic_id in zip((HERE, THERE), topic_ids, strict=True)]
+    directories: Any = Directories(logs[0])
+    directories.twins = logs[1:]
+    if right is None:
+        with pytest.raises(DamagedDirectoryError, match=f"orders-0 is also in {HERE}, and"):
+            settle_twins(directories, image, NODE_ID)
+        return
+    settle_twins(directories, image, NODE_ID)
+    assert directories.logs["orders", 0] is logs[right]
+    assert (directories.aside, directories.twins) == ([logs[1 - right]], [])
+
+
+@pytest.mark.parametrize(
+    ("image", "changes", "is_stray"),
+    [
+        (image_with(partition_in(HERE)), {}, False),
+        (image_with(partition_in(HERE, replicas=(OTHER_NODE,))), {}, True),
+        (image_with(None, partitions={}), {}, True),
+        (SimpleNamespace(topics={}), {}, True),
+        (SimpleNamespace(topics={}), {"is_member": True}, False),
+        (SimpleNamespace(topics={}), {"failure": OSError()}, False),
+        (SimpleNamespace(topics={}), {"topic": "__cluster_metadata"}, False),
+        (image_with(partition_in(HERE, replicas=(OTHER_NODE,)), storage_group=3), {}, False),
+        (image_with(partition_in(HERE), storage_group=4), {}, True),
+    ],
+)
+async def test_what_the_metadata_do_not_know_is_a_stray(image: Any, changes: dict[str, Any], is_stray: bool) -> None:
+    log = log_in(HERE, topic=changes.get("topic", "orders"))
+    log.health.failure = changes.get("failure")
+    directories: Any = Directories(log)
+    await set_aside_strays(directories, image, NODE_ID, lambda _: changes.get("is_member", False))
+    assert directories.aside == ([log] if is_stray else [])
+
+
+async def test_what_is_removed_while_strays_are_looked_for_is_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = [log_in(HERE, index=index) for index in range(5)]
+    directories: Any = Directories(*logs)
+    slept: list[float] = []
+
+    async def sleep(s: float) -> None:
+        slept.append(s)
+        directories.logs.pop(("orders", 3), None)
+
+    monkeypatch.setattr(found_logs, "LOOKED_AT_ONCE", 2)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    image: Any = SimpleNamespace(topics={})
+    await set_aside_strays(directories, image, NODE_ID, lambda _: False)
+    assert (directories.aside, slept) == ([logs[0], logs[1], logs[2], logs[4]], [0, 0])
+    caplog.clear()
+    directories.refuses = True
+    await set_aside_strays(directories, image, NODE_ID, lambda _: False)
+    assert caplog.messages[0] == "no room"

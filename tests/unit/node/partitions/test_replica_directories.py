@@ -109,3 +109,40 @@ def test_a_replica_is_misplaced_until_the_metadata_says_where_it_lies(tmp_path: 
         assert noticed == [{(TOPIC_ID, 2): own}]
         node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=2, directories=[own]))
         assert node.replicas.misplaced == {}
+
+
+class AsleepError(Exception):
+    """It waits for the next change."""
+
+
+async def test_what_was_told_is_told_again_only_if_it_lies_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept, asked, waits = list[float](), list[dict[Replica, UUID]](), list[bool]()
+    misplaced = {(TOPIC_ID, 0): HERE, (TOPIC_ID, 1): HERE}
+    one: Any = World(misplaced).directories
+    codes = [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+
+    async def ask(untold: dict[Replica, UUID]) -> ErrorCode:
+        asked.append(dict(untold))
+        return codes.pop(0)
+
+    async def sleep(s: float) -> None:
+        slept.append(s)
+
+    class Changed:
+        async def wait(self) -> None:
+            waits.append(True)
+            if len(waits) == 4:
+                raise AsleepError
+            del misplaced[TOPIC_ID, 0]
+            misplaced[TOPIC_ID, 1] = THERE
+
+        def clear(self) -> None:
+            waits.append(False)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    one._ask, one._changed = ask, Changed()
+    with pytest.raises(AsleepError):
+        await one._tell()
+    assert asked == [{(TOPIC_ID, 0): HERE, (TOPIC_ID, 1): HERE}, {(TOPIC_ID, 1): THERE}, {(TOPIC_ID, 1): THERE}]
+    assert waits == [False, True] * 2
+    assert (slept, one._told) == ([replica_directories.RETRY_S], {(TOPIC_ID, 1): THERE})
