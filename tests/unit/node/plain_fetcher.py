@@ -50,14 +50,14 @@ class One:
         return self.log_end_offset, self.log_start_offset, self.is_lent, self.recorded, len(self.back), len(self.kept)
 
     def draw(self, random: Random) -> None:
-        self.follower = random.choice((None, SimpleNamespace(may_be_held_back=random.random() < 0.7)))
+        self.follower = random.choice((None, SimpleNamespace(may_be_held_back=random.random() < 0.4)))
         self.health = SimpleNamespace(is_full=random.random() < 0.2)
         self.waits_ms = random.choice((0, 20, 2 * BACKOFF_MS))
         self.follower_quota = random.choice((None, None, self))
         self.recorded = []
         self.is_kept = random.random() < 0.7
-        self.cannot_be_read = random.random() < 0.1
-        self.fails = random.choice((None, None, None, None, no_room, ValueError))
+        self.cannot_be_read = random.random() < 0.03
+        self.fails = random.choice((None,) * 8 + (no_room, ValueError))
         self.vanishes, self.cannot_tell = random.random() < 0.2, random.random() < 0.2
         self.latest, self.earliest = random.randrange(8), random.randrange(8)
 
@@ -111,6 +111,7 @@ class Plain:
         self.is_asking = False
         self.failures = self.next_epoch = 0
         self.pauses: list[int] = []
+        self.ends_asked = 0
         self.connected: Address | None = None
 
     def follow(self, one: One) -> None:
@@ -175,6 +176,7 @@ class Plain:
                 self.find_its_end(one)
 
     def find_its_end(self, one: One) -> None:
+        self.ends_asked += 1
         if one.vanishes:
             self.leave(one)
         is_followed = not one.vanishes
@@ -183,6 +185,7 @@ class Plain:
             if is_followed:
                 self.rest(one.key)
             return
+        self.ends_asked += not is_cut
         if not is_followed:
             return
         if is_cut:

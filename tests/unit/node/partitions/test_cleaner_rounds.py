@@ -274,7 +274,7 @@ def test_a_log_that_cannot_be_looked_at_has_no_turn(world: World, monkeypatch: p
 
 def test_figures_of_logs_that_are_gone_go(world: World) -> None:
     metrics, logs = world.cleaner.metrics, [Log(), Log(), Log()]
-    assert (metrics._round_ms, metrics.cleaned_ms(cast("Any", logs[0]))) == (0, -1)
+    assert (metrics._round_ms, metrics.delay_ms, metrics.cleaned_ms(cast("Any", logs[0]))) == (0, 0, -1)
     metrics.delay_ms = 9_000
     assert told(world.registry, Group.CLEANER)["max-compaction-delay-secs"] == 9
     for log in logs:

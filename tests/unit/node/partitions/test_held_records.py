@@ -11,6 +11,7 @@ import pytest
 from penstock.node.partitions import held_records as module
 from penstock.node.partitions.held_records import FEW_BYTES, SOON_MS, HeldRecords, _Batch, _Part
 from penstock.protocol.compression import Compression
+from penstock.protocol.delayed import BEHIND_VALUE
 from penstock.protocol.errors import DecodeError
 
 COUNT = 40
@@ -169,3 +170,39 @@ def test_a_batch_that_does_not_hold_what_waits_is_damaged(held: Held, monkeypatc
     held._waiting.place_of = lambda waited_at: 3  # type: ignore[method-assign]
     with pytest.raises(DecodeError, match="the batch at offset 0 does not hold what waits since offset 5000"):
         held.take_at(4_000)
+
+
+def test_to_unpack_a_part_takes_as_long_as_it_has_bytes_and_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Any] = []
+    segment: Any = SimpleNamespace(opened=lambda: SimpleNamespace(read_at=lambda *given: reads.append(given)))
+    batch = _Batch(40, 79, segment, cast("Any", [0, 10]), cast("Any", [500, 530, 590]), range(1_040, 1_080))
+    header = SimpleNamespace(record_count=10, compression=Compression.GZIP)
+    monkeypatch.setattr(module, "read_header", lambda packed: header)
+    monkeypatch.setattr(module, "unpack_records", lambda packed, at, header, *, max_bytes: bytes(70 + at))
+    monkeypatch.setattr(module, "spans", lambda data, count: ["span"] * count)
+    held = HeldRecords(cast("Any", SimpleNamespace(changes=0)), cast("Any", None))
+    part: Any = held._unpacked(batch, 1)
+    assert (reads, held.work) == ([(60, 530)], 70 + 10 * module.A_RECORD)
+    assert (list(part.offsets), part.compression) == (list(range(1_050, 1_060)), Compression.GZIP)
+    assert (part.data, part.spans) == (bytes(70), ["span"] * 10)
+
+
+@pytest.mark.parametrize("has_own_places", [True, False])
+def test_where_the_parts_of_a_batch_lie(monkeypatch: pytest.MonkeyPatch, has_own_places: bool) -> None:
+    read = SimpleNamespace(read_at=lambda size, position: (size, position))
+    segment = SimpleNamespace(opened=lambda: read, headers_from=lambda place: iter(found))
+    log = SimpleNamespace(changes=0, segments=SimpleNamespace(from_offset=lambda place: [segment]))
+    batch = SimpleNamespace(
+        base_offset=40, last_offset=42, count=3, has_own_places=has_own_places,
+        parts=lambda: iter([(0, 61), (2, 80)]), rows=lambda: [SimpleNamespace(waited_at=at) for at in (7, 40, 9)],
+    )  # fmt: skip
+    monkeypatch.setattr(module, "Held", lambda data, header: batch if data == (101, 500) else None)
+    held = HeldRecords(cast("Any", log), cast("Any", None))
+    found: list[Any] = [(500, SimpleNamespace(size_in_bytes=101))]
+    known: Any = held._looked_up(41)
+    assert (known.base_offset, known.last_offset, known.segment) == (40, 42, segment)
+    assert (list(known.firsts), list(known.positions)) == ([0, 2], [561, 580, 601 - BEHIND_VALUE])
+    assert (list(known.offsets), held.work) == ([40, 41, 42] if has_own_places else [7, 40, 9], 101 // 4)
+    found.clear()
+    with pytest.raises(DecodeError, match="no batch has the offset 41"):
+        held._looked_up(41)

@@ -63,7 +63,7 @@ class Both:
         self.cuts: list[object] = []
         self.pauses: list[int] = []
         self.made: list[int] = []
-        self.taken = self.asked = self.requests = 0
+        self.taken = self.asked = self.requests = self.ends_asked = 0
         self.timers = Timers()
         config = SimpleNamespace(
             replica_fetch_backoff_ms=BACKOFF_MS,
@@ -116,6 +116,7 @@ class Both:
     # what is asked of others
 
     async def leader_offset(self, _: object, node_id: int, one: Any, which: int) -> int:
+        self.ends_asked += 1
         if one.vanishes:
             self.fetcher.leave(one)
         if one.cannot_tell:
@@ -144,18 +145,20 @@ class Both:
     async def step(self) -> None:
         happens: dict[Any, float] = {
             self.draw: 2,
-            self.follow: 3,
-            self.leave: 0.5,
+            self.follow: 4,
+            self.leave: 1.5,
             self.change: 1,
             self.lend: 1,
             self.keep: 2,
             self.could_not_be_cut: 0.2,
-            self.pass_some_time: 2,
+            self.pass_some_time: 3,
             self.lose: 0.5,
             self.answer: 8,
         }
         do, *_ = self.random.choices(list(happens), list(happens.values()))
-        do(*self.random.choice(self.pairs))
+        pair = self.random.choice(self.pairs)
+        looked_into = [it for it in self.pairs if any(it[1] is one for one, _ in self.plain.out_of_range)]
+        do(*self.random.choice(looked_into or [pair]))
         for _ in range(12):
             await asyncio.sleep(0)
 
@@ -178,7 +181,7 @@ class Both:
             self.follower.lease.broker_epoch += 1
 
     def lend(self, one: One, twin: One) -> None:
-        one.is_lent = twin.is_lent = not one.is_lent
+        one.is_lent = twin.is_lent = not one.is_lent and self.random.random() < 0.3
         if not one.is_lent:
             self.call(one.back, twin.back, lambda: self.plain.is_back(twin))
 
@@ -198,7 +201,7 @@ class Both:
             go_on()
 
     def pass_some_time(self, *_: One) -> None:
-        ms = self.random.choice((1, 9, 10, 60, 69, 70, 499, 500))
+        ms = self.random.choice((1, 9, 10, 60, 69, 70, 499, 500, 500, 500))
         plain, timers = self.plain, self.timers
         plain.now_ms = timers.now_ms = timers.now_ms + ms
         resting = {key: due_ms for key, due_ms in plain.resting.items() if due_ms <= plain.now_ms}
@@ -240,7 +243,7 @@ class Both:
 
     def row(self, one: One) -> Followed:
         random = self.random
-        code = random.choice((0, 0, 0, 0, *PASSING, *[ErrorCode.OFFSET_OUT_OF_RANGE] * 3, ErrorCode.CORRUPT_MESSAGE))
+        code = random.choice((*[0] * 6, *PASSING, *[ErrorCode.OFFSET_OUT_OF_RANGE] * 5, ErrorCode.CORRUPT_MESSAGE))
         parts = (random.randrange(3), random.randrange(5)) if random.random() < 0.1 else None
         records = bytes(random.choice((0, 1, 2, 4)))
         return Followed(one.key, code, 9, one.log_start_offset + random.randrange(2), records, parts)
@@ -274,6 +277,7 @@ class Both:
         kept = len(resting) + (plain.patience_ms is not None)
         assert len(self.timers.timers) == kept, "of those that are over none rings"
         assert (fetcher._passing, fetcher._unkept) == (plain.passing, plain.unkept)
+        assert self.ends_asked == plain.ends_asked
         assert (self.cuts, self.pauses, fetcher._failures) == (plain.cuts, plain.pauses, plain.failures)
         assert [one.state() for one, _ in self.pairs] == [twin.state() for _, twin in self.pairs]
         assert len(fetcher) == len(plain.followed)
@@ -291,7 +295,7 @@ async def test_what_is_asked_for_and_what_rests(monkeypatch: pytest.MonkeyPatch,
     both = Both(Random(seed))
     monkeypatch.setattr(module, "leader_offset", both.leader_offset)
     try:
-        for _ in range(200):
+        for _ in range(250):
             await both.step()
             both.compare()
         assert both.requests > 10

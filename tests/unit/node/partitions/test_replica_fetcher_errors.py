@@ -178,9 +178,9 @@ async def test_a_refusal_that_does_not_pass_by_itself_is_told(
     assert any(text.endswith(f"says {code.name}") for text in caplog.messages) is is_told
 
 
-@pytest.mark.parametrize("is_new_epoch", [True, False])
-async def test_an_offset_that_is_not_there_is_looked_into_in_the_same_epoch(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch, is_new_epoch: bool
+@pytest.mark.parametrize("meanwhile", ["nothing", "a new epoch", "left"])
+async def test_an_offset_that_is_not_there_is_looked_into_if_it_is_followed_in_the_same_epoch(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     looked: list[int] = []
 
@@ -190,10 +190,12 @@ async def test_an_offset_that_is_not_there_is_looked_into_in_the_same_epoch(
 
     monkeypatch.setattr(module, "leader_offset", leader_offset)
     await followed.take(error=ErrorCode.OFFSET_OUT_OF_RANGE)
-    if is_new_epoch:
+    if meanwhile == "a new epoch":
         followed.obey(5)
+    elif meanwhile == "left":
+        followed.fetcher.leave(followed.partition)
     await settle()
-    assert bool(looked) is not is_new_epoch
+    assert bool(looked) is (meanwhile == "nothing")
 
 
 async def test_the_next_request_waits_for_a_flush_and_goes_out_with_its_end(
@@ -213,6 +215,24 @@ async def test_the_next_request_waits_for_a_flush_and_goes_out_with_its_end(
     flushed[0]()
     assert followed.leader.last_asked() == {KEY: 1}
     assert (followed.fetcher._patience, len(followed.leader.asked)) == (None, 2)
+
+
+async def test_a_connection_that_is_closed_while_a_flush_is_waited_for_is_asked_nothing(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = list[Callable[[], None]]()
+
+    def when_kept(_: IsrPartition, go_on: Callable[[], None]) -> bool:
+        flushed.append(go_on)
+        return len(flushed) < 2
+
+    monkeypatch.setattr(IsrPartition, "when_kept", when_kept)
+    await followed.take(batch(b"a"))
+    before, followed.leader = followed.leader, Leader()
+    before.closed = True
+    flushed[0]()
+    await followed.asked(1)
+    assert (len(before.asked), followed.leader.last_asked()) == (1, {KEY: 1})
 
 
 async def test_a_flush_that_takes_long_is_no_longer_waited_for(

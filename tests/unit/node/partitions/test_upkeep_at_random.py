@@ -50,27 +50,35 @@ class Held(Executor):
 class One:
     """A partition and its log, which are what chance says."""
 
-    def __init__(self, index: int, seen: list[object]) -> None:
-        self.topic, self.index = "orders", index
+    def __init__(self, index: int, seen: list[object], now_ms: Callable[[], int]) -> None:
+        self.topic, self.index, self.now_ms = "orders", index, now_ms
         self.log = self
         self.seen = seen
         self.back: list[Callable[[], None]] = []
         self.is_lent = self.is_asked = False
 
-    def draw(self, random: Random, now_ms: int) -> None:
+    def draw(self, random: Random) -> None:
         self.parent = random.choice(PATHS)
         self.is_loaded = random.random() < 0.7
         self.owns_log = random.random() < 0.9
-        self.deadline_ms = now_ms + random.choice((-5, 0, 1, 30, 700, 2_000, CHECK_INTERVAL_MS))
-        self.rests_ms = random.choice((None, self.deadline_ms, now_ms + random.randrange(1, 3_000), NEVER_MS))
+        self.deadline_in_ms = random.choice((-5, 0, 1, 30, 700, 2_000, CHECK_INTERVAL_MS))
+        self.rests_for_ms = random.choice((None, self.deadline_in_ms, random.randrange(1, 3_000), NEVER_MS))
         self.high_watermark = random.randrange(4)
         self.log_end_offset = self.high_watermark + (random.random() < 0.1)
         self.is_to_flush, self.cannot_flush = random.random() < 0.3, random.random() < 0.2
-        self.retires = random.choice((0, 0, 0, 1, SEGMENTS_AT_ONCE))
-        self.fails = random.choice((None, None, None, None, no_room, ValueError))
+        self.retires = random.choice((0, 0, 0, 0, 0, 0, 1, SEGMENTS_AT_ONCE))
+        self.fails = random.choice((None,) * 10 + (no_room, ValueError))
         self.fails_to_tell = random.random() < 0.1
         self.is_lent_once = self.will_be_lent_once = random.random() < 0.1
         self.config = SimpleNamespace(flush_ms=random.choice((20, 5_000)), retention_consumed=random.random() < 0.3)
+
+    @property
+    def deadline_ms(self) -> int:
+        return self.now_ms() + self.deadline_in_ms
+
+    @property
+    def rests_ms(self) -> int | None:
+        return None if self.rests_for_ms is None else self.now_ms() + self.rests_for_ms
 
     def when_back(self, go_on: Callable[[], None]) -> bool:
         if self.is_lent:
@@ -245,9 +253,11 @@ class Both:
         self.upkeep = Upkeep(directories, intervals, lambda: self.plain.now_ms)
         self.upkeep._high_watermark_writes._waits_s = 0
         self.upkeep.kept_until_consumed.listen(lambda one: self.seen.append(("consumed", one.index)))
-        self.partitions: list[Any] = [One(index, self.seen) for index in range(5)]
+        self.partitions: list[Any] = [One(index, self.seen, lambda: self.plain.now_ms) for index in range(5)]
         for one in self.partitions:
-            one.draw(random, 0)
+            one.draw(random)
+            self.plain.watch(one)
+            self.upkeep.watch(one)
 
     def remove(self, now_ms: int, *, at_most: int, passing_by: object) -> None:
         self.removed_ms = now_ms
@@ -275,7 +285,7 @@ class Both:
         one = random.choice(self.partitions)
         match random.randrange(12):
             case 0:
-                one.draw(random, plain.now_ms)
+                one.draw(random)
             case 1 | 2:
                 due_ms = None if random.random() < 0.7 else plain.now_ms + random.randrange(40)
                 plain.watch(one, due_ms)
@@ -287,7 +297,7 @@ class Both:
                 plain.forget(one)
                 upkeep.forget(one)
             case 4:
-                one.is_lent = not one.is_lent
+                one.is_lent = not one.is_lent and random.random() < 0.3
                 back, one.back = one.back, []
                 for go_on in back if not one.is_lent else ():
                     plain.look_again(one)
@@ -330,7 +340,7 @@ class Both:
         assert queues == plain.queues
         for one in self.partitions:
             one.parent = random.choice(PATHS) if random.random() < 0.1 else one.parent
-        if random.random() < 0.1:
+        if random.random() < 0.03:
             gone = random.choice(self.partitions)
             plain.forget(gone)
             self.upkeep.forget(gone)
