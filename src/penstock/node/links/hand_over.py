@@ -202,11 +202,12 @@ class HandOver(ABC):
             one.refused(self._elsewhere())
 
     def _end(self) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
         self._alarm.end()
-        if not self._has_ended:
-            self._has_ended = True
-            cause = self.machine.cause
-            logger.info("%s: to %d: %s", self._name, self.machine.successor, "" if cause is None else cause.name)
+        cause = self.machine.cause
+        logger.info("%s: to %d: %s", self._name, self.machine.successor, "" if cause is None else cause.name)
         self._release()
         self.is_decided.set()
         self._arrived.set()

@@ -66,11 +66,10 @@ async def copy_missing(
             try:
                 start_offset, batches = await fetch(partition.id, partition.end_offset)
             except (KafkaError, OSError):
-                await asyncio.sleep(PAUSE_S)
-                continue
-            if is_removed(partition):
-                break
-            if not partition.copy(start_offset, batches):
+                goes_on = False
+            else:
+                goes_on = is_removed(partition) or partition.copy(start_offset, batches)
+            if not goes_on:
                 await asyncio.sleep(PAUSE_S)
     await flush_apart([partition.log for partition, _ in wanted], threads_of)
 

@@ -196,9 +196,10 @@ class StorageGroup:
 
     def _propose(self) -> None:
         epoch, batch = self.proposer.epoch, self.proposer.take(self._now_ms())
-        if epoch is None or batch is None:
+        if batch is None:
             self._schedule()
             return
+        assert epoch is not None, "who leads no longer has thrown away what was collected"
         with suppress(KafkaError):
             self._append(batch, epoch)
 

@@ -118,4 +118,4 @@ class GroupPartition:
         if not batches or not read_header(batches).base_offset <= end_offset <= read_header(batches).last_offset:
             return False  # nothing, or what was applied meanwhile
         self.log.append_as_follower(memoryview(batches))
-        return self.log.log_end_offset > end_offset
+        return True

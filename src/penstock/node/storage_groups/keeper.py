@@ -124,12 +124,11 @@ class GroupKeeper:
         there are enough others that one of them could be elected the metadata get a while to name it.
         """
         self._is_leaving = True
-        led = [replica for replica in self._running() if replica.leads]
-        if hand_over and led:
+        if hand_over:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HAND_OVER_S):
                     few = asyncio.Semaphore(AT_ONCE)
-                    await asyncio.gather(*(self._give_away(replica, few) for replica in led))
+                    await asyncio.gather(*(self._give_away(replica, few) for replica in self._running()))
         for replica in self._running():
             replica.quorum.resign()
         until_s = asyncio.get_running_loop().time() + (RESIGN_S if hand_over else 0)
@@ -273,19 +272,21 @@ class GroupKeeper:
                 replica.sort_out(self._image.topics_of_storage_group(number), self._image.offset)
         finally:
             del self._settling[number]
-            if number in self._changed:
+            if number in self._changed or number in self._failed:
                 self._wake.set()
 
     def _is_elsewhere(self, number: int) -> bool:
-        """Whether this node has a replica of a group that has none here any more."""
+        """Whether the group has no replica here, or none any more."""
         image = self._image.storage_groups.get(number)
-        return number in self._groups.by_number and image is not None and self._node_id not in image.replicas
+        return image is not None and self._node_id not in image.replicas
 
     async def _depart(self, number: int) -> None:
         """Others vote by now, and a majority of them has agreed: what is deleted is not needed."""
-        replica = self._groups.by_number[number]
-        self._disown(replica)
         self._failed.forget(number)
+        replica = self._groups.by_number.get(number)
+        if replica is None:
+            return
+        self._disown(replica)
         await self._leave(replica)
         for log in replica.logs():
             self._logs.delete(log)
@@ -298,9 +299,8 @@ class GroupKeeper:
 
     def _missing(self, number: int) -> PartitionImage | None:
         image = self._image.storage_groups.get(number)
-        if image is None or self._node_id not in image.replicas:
-            return None
-        return None if number in self._groups.by_number or number in self._failed else image
+        is_known = number in self._groups.by_number or number in self._failed
+        return None if image is None or is_known or self._node_id not in image.replicas else image
 
     async def _take_part(self, number: int, image: PartitionImage) -> None:
         # A node without groups starts without the code for them.

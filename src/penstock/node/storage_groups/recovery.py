@@ -115,23 +115,21 @@ class Remains:
                 yield topic_id, log
 
     def _read(self, log: PartitionLog) -> None:
+        """Nothing is found of a replica that has begun anew."""
         snapshots = StoredSnapshots(self._disk, log.directory, log.health)
-        offset, epoch, latest = 0, 0, snapshots.latest
-        if latest is None and log.log_end_offset == 0:
-            return  # a replica that has begun anew
+        latest = snapshots.latest
         if latest is not None:
             content = snapshots.load(latest)
-            offset, epoch = latest.end_offset, latest.epoch
+            self.last = latest.epoch, latest.end_offset
             self._take_voters(content)
             self._members = {one.id for one in decode_snapshot(content) if one.end_offset != REMOVED}
-        while batches := read_whole(log, offset, READ_BYTES):
+        while batches := read_whole(log, 0 if self.last is None else self.last[1], READ_BYTES):
             self._take_voters(batches)
             for entry in decode_proposals(batches):
                 if isinstance(entry, Entry):
                     self._take(entry)
             for _, header in iterate_batches(batches):
-                offset, epoch = header.last_offset + 1, header.partition_leader_epoch
-        self.last = epoch, offset
+                self.last = header.partition_leader_epoch, header.last_offset + 1
 
     def _take_voters(self, batches: bytes) -> None:
         for _, quorum in quorums_in(batches, self.quorum):

@@ -46,8 +46,8 @@ class GroupReplica:
         """Looks for a voter to lead instead of this node, of which no controller hears."""
         self.own_log = log
         self._snapshot_bytes = snapshot_bytes
-        self._led_in: int | None = None
-        self._led_since_ms = 0
+        self._led_since: tuple[int, int] | None = None
+        """An epoch, and the ms from which on this replica leads in it."""
         self._driver: QuorumDriver | None = None
         self._opening: set[PartitionId] = set()
         self._opening_in: int | None = None
@@ -126,10 +126,9 @@ class GroupReplica:
         Those of `before` had it when the leader took over: it cannot know better until it has heard them.
         """
         description = self.quorum.describe()
-        if self._led_in != description.epoch:
-            self._led_in = description.epoch
-            self._led_since_ms = max(voter.last_caught_up_ms for voter in description.voters)
-        return caught_up(description, within_ms, live, dict.fromkeys(before, self._led_since_ms))
+        if self._led_since is None or self._led_since[0] != description.epoch:
+            self._led_since = description.epoch, max(voter.last_caught_up_ms for voter in description.voters)
+        return caught_up(description, within_ms, live, dict.fromkeys(before, self._led_since[1]))
 
     # Who votes.
 

@@ -34,9 +34,9 @@ def next_change(quorum: QuorumDescription, wanted: Collection[int], within_ms: i
             return AddVoter(newest.key)
         if before.last_fetch_ms < newest.last_fetch_ms:
             return RemoveVoter(before.key)
-    others = [voter.key for node_id, voter in votes.items() if node_id not in wanted]
-    if not others or not votes.keys() >= set(wanted):
+    if not votes.keys() > set(wanted):
         return None
+    others = [voter.key for node_id, voter in votes.items() if node_id not in wanted]
     return RemoveVoter(min(others, key=lambda key: (key.id == quorum.leader_id, key.id)))
 
 
@@ -49,7 +49,7 @@ def caught_up(
     """
     times_ms = {voter.key.id: voter.last_caught_up_ms for voter in quorum.voters}
     times_ms |= {node_id: max(times_ms[node_id], at_ms) for node_id, at_ms in before_ms.items() if node_id in times_ms}
-    since_ms = max(times_ms.get(quorum.leader_id, 0) - within_ms, 0)
+    since_ms = max(times_ms.get(quorum.leader_id, within_ms) - within_ms, 0)
     return [one for one, at_ms in times_ms.items() if one == quorum.leader_id or (one in live and at_ms >= since_ms)]
 
 

@@ -103,3 +103,8 @@ def test_the_end_of_a_move_is_claimed_when_its_voters_vote(
     keys = tuple(ReplicaKey(node, directory) for node, directory in voters.items())
     request = claim(voters=keys, is_changing=is_changing, **MOVE, **moves)
     assert (request is not None) is (is_claimed and not is_changing)
+
+
+def test_a_voter_whose_broker_is_not_known_is_where_the_metadata_have_it() -> None:
+    voters = ReplicaKey(ME, D1), ReplicaKey(9, D2)
+    assert claim(voters=voters, caught_up=(ME,), replicas=[ME, 9], directories=[D1, D3], isr=[ME]) is None

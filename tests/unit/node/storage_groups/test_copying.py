@@ -4,19 +4,28 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.node.lone_group import start_alone
+from tests.unit.node.lone_group import AtOnce, start_alone, until
 from tests.unit.node.storage_groups.test_group import ORDERS, Node, opened, produce
 
 from penstock.log.partition_log import PartitionLog
-from penstock.node.storage_groups.copying import LostRecordsError, ask_all, copy_lost, flush_apart, read_for_copy
+from penstock.node.storage_groups.copying import (
+    LostRecordsError,
+    ask_all,
+    copy_lost,
+    copy_missing,
+    flush_apart,
+    read_for_copy,
+)
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.records import Record, encode_batch, iterate_batches
 from penstock.replication.storage_groups.entries import PartitionId
+from penstock.testing.simulator.loop import VirtualLoop
 
 
 async def two_of_which_one_loses(tmp_path: Path, *, keeps: int) -> tuple[Node, Node]:
@@ -82,7 +91,7 @@ async def test_what_is_repaired_is_tried_again_at_once_and_what_is_not_later() -
     for number, work in ((0, asyncio.sleep(0)), (1, fails()), (2, asyncio.Event().wait())):
         failed.add(number, lost)
         failed.heal(number, work)  # type: ignore[arg-type]
-    await woken.wait()
+    await until(woken.is_set)
     await asyncio.sleep(0)
     assert failed.take_due() == [0]
     assert [*failed] == [1, 2]
@@ -120,3 +129,54 @@ def test_what_a_disk_has_lost_is_told_of_the_first_and_how_many_more(count: int,
         "the log of orders-4 ends at 7, and the storage group has forgotten what came before 9: its disk has lost"
         f" records{more}"
     )
+
+
+@pytest.mark.parametrize(("offset", "count"), [(1, 0), (2, 3), (4, 1), (5, 0), (6, 0)])
+async def test_what_others_copy_lies_between_the_ends_of_a_log(tmp_path: Path, offset: int, count: int) -> None:
+    node = Node(tmp_path)
+    log = node.open(ORDERS, "orders")
+    for base in range(5):
+        log.append_as_follower(memoryview(encode_batch([Record(value=b"x")], base_offset=base)))
+    log.advance_log_start(2)
+    start_offset, batches = read_for_copy(log, offset, 1 << 20)
+    assert (start_offset, sum(1 for _ in iterate_batches(batches))) == (2, count)
+    node.directories.close()
+
+
+def test_a_copy_goes_on_at_once_after_something_came_and_in_a_moment_where_nothing_did() -> None:
+    loop = VirtualLoop(Random(1))
+    begun, asked = round(10 * loop.time()), list[tuple[int, int]]()
+
+    class Copied:
+        id, end_offset = ORDERS, 0
+        log = SimpleNamespace(flush=lambda: asked.append((round(10 * loop.time()) - begun, -1)))
+
+        def copy(self, start_offset: int, batches: bytes) -> bool:
+            self.end_offset += len(batches)
+            return bool(batches)
+
+    async def fetch(partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        asked.append((round(10 * loop.time()) - begun, offset))
+        if len(asked) in (2, 5):
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE) if len(asked) == 2 else OSError("gone")
+        assert len(asked) < 8, "it has all"
+        return 0, b"" if len(asked) == 3 else b"xx"
+
+    copied: Any = Copied()
+    loop.run_until_complete(copy_missing([(copied, 8)], fetch, lambda _: False, lambda _: AtOnce()))
+    assert asked == [(0, 0), (0, 2), (1, 2), (2, 2), (2, 4), (3, 4), (3, 6), (3, -1)]
+
+
+async def test_a_disk_that_refuses_what_is_copied_ends_the_copy(tmp_path: Path) -> None:
+    class Full:
+        id, end_offset = ORDERS, 0
+
+        def copy(self, start_offset: int, batches: bytes) -> bool:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    async def fetch(partition: PartitionId, offset: int) -> tuple[int, bytes]:
+        return 0, b"x"
+
+    full: Any = Full()
+    with pytest.raises(KafkaError, match="no room"):
+        await copy_missing([(full, 8)], fetch, lambda _: False, lambda _: None)

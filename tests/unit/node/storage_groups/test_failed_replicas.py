@@ -2,6 +2,7 @@ import asyncio
 from random import Random
 
 import pytest
+from tests.unit.node.lone_group import until
 
 from penstock.node.storage_groups import failed_replicas
 from penstock.node.storage_groups.failed_replicas import FailedReplicas
@@ -22,8 +23,10 @@ async def test_what_a_disk_refuses_is_tried_again_and_nothing_else() -> None:
     failed = FailedReplicas(lambda: None)
     failed.add(1, NO_ROOM)
     failed.add(2, ValueError("damaged"))
+    failed.add(3, KafkaError(ErrorCode.CORRUPT_MESSAGE))
     assert failed.take_due() == [1]
-    assert list(failed) == [2]
+    assert failed.take_due() == []
+    assert (list(failed), len(failed)) == ([2, 3], 2)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -42,7 +45,7 @@ async def test_a_replica_is_not_tried_while_it_is_repaired(error: KafkaError | N
     assert failed.take_due() == []
     assert 1 in failed
     repaired.set()
-    await woken.wait()
+    await until(woken.is_set)
     assert failed.take_due() == [1]
 
 
@@ -54,7 +57,7 @@ async def test_a_repair_that_fails_by_our_own_fault_is_not_tried_again(caplog: p
 
     failed = FailedReplicas(woken.set)
     failed.heal(1, repair())
-    await woken.wait()
+    await until(woken.is_set)
     assert failed.take_due() == []
     assert "storage group 1 is not repaired" in caplog.text
 
@@ -71,7 +74,7 @@ async def test_a_complaint_is_logged_once_until_it_takes_part_again(caplog: pyte
 
 def test_a_while_passes_before_a_replica_is_tried_again() -> None:
     """After a disk refused it, and after each repair that did not succeed."""
-    loop, due = VirtualLoop(Random(1)), dict[float, list[int]]()
+    loop, due = VirtualLoop(Random(1)), list[list[int]]()
 
     async def repair() -> None:
         raise NO_ROOM
@@ -80,10 +83,38 @@ def test_a_while_passes_before_a_replica_is_tried_again() -> None:
         failed = FailedReplicas(lambda: None)
         failed.add(1, NO_ROOM)
         failed.heal(2, repair())
-        for part in (0.5, 0.9, 1.1):
-            await asyncio.sleep(part * failed_replicas.RETRY_S - loop.time() + begun_s)
-            due[part] = failed.take_due()
+        for after_s in (2.5, 4.5, 5.5):
+            await asyncio.sleep(after_s - loop.time() + begun_s)
+            due.append(failed.take_due())
 
     begun_s = loop.time()
     loop.run_until_complete(tried())
-    assert due == {0.5: [], 0.9: [], 1.1: [1, 2]}
+    assert due == [[], [], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (NO_ROOM, "no room"),
+        (KafkaError(ErrorCode.CORRUPT_MESSAGE), "CORRUPT_MESSAGE"),
+        (ValueError("damaged"), "damaged"),
+        (ValueError(), "ValueError()"),
+    ],
+)
+async def test_an_operator_is_told_why(caplog: pytest.LogCaptureFixture, error: Exception, why: str) -> None:
+    failed = FailedReplicas(lambda: None)
+    failed.complain(1, error)
+    failed.complain(1, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "another reason"))
+    failed.complain(2, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "another reason"))
+    start = "this node takes no part in storage group"
+    assert caplog.messages == [f"{start} 1: {why}", f"{start} 1: another reason", f"{start} 2: another reason"]
+
+
+async def test_what_is_forgotten_is_not_tried_and_was_told_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    failed = FailedReplicas(lambda: None)
+    failed.add(1, NO_ROOM)
+    failed.complain(1, NO_ROOM)
+    failed.forget(1)
+    failed.complain(1, NO_ROOM)
+    assert (1 in failed, len(failed), len(caplog.messages)) == (False, 0, 1)
+    failed.forget(2, takes_part=True)

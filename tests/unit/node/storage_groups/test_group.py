@@ -9,20 +9,18 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from tests.unit.node.lone_group import CONFIG, start_alone
+from tests.unit.node.lone_group import CONFIG, start_alone, until
 
-from penstock.client.connection import Connection
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.environment import wall_clock_ms
-from penstock.node.links.successor import SucceedingBroker
+from penstock.node.environment.tasks import Threads
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.storage_groups import group as storage_group
 from penstock.node.storage_groups.copying import copy_missing, flush_all
 from penstock.node.storage_groups.group import StorageGroup
 from penstock.node.storage_groups.group_partition import GroupPartition
-from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.replication.storage_groups.entries import PartitionId
@@ -79,8 +77,7 @@ async def opened(group: StorageGroup, *partitions: PartitionId) -> None:
     for partition in partitions:
         group.open(partition, "orders" if partition is ORDERS else "payments")
     await group.driver.barrier(group.driver.epoch)
-    while not all(partition in group.partitions for partition in partitions):
-        await asyncio.sleep(0)
+    await until(lambda: all(partition in group.partitions for partition in partitions))
 
 
 def append(group: StorageGroup, partition: PartitionId, count: int = 1) -> Place:
@@ -90,8 +87,14 @@ def append(group: StorageGroup, partition: PartitionId, count: int = 1) -> Place
 
 async def produce(group: StorageGroup, partition: PartitionId, count: int = 1) -> Place:
     place = append(group, partition, count)
-    await group.acknowledged(partition, place.last_offset)
+    await there(group, partition, place)
     return place
+
+
+async def there(group: StorageGroup, partition: PartitionId, place: Place) -> None:
+    acknowledged = group.acknowledged(partition, place.last_offset)
+    await until(acknowledged.done)
+    await acknowledged
 
 
 async def test_what_is_appended_in_one_turn_is_one_proposal(tmp_path: Path) -> None:
@@ -99,7 +102,7 @@ async def test_what_is_appended_in_one_turn_is_one_proposal(tmp_path: Path) -> N
         await opened(group, ORDERS, PAYMENTS)
         before, end_offset = group.proposer.proposals, group.driver.log_end_offset
         places = [(partition, append(group, partition, 2)) for partition in (ORDERS, PAYMENTS, ORDERS)]
-        await asyncio.gather(*(group.acknowledged(partition, place.last_offset) for partition, place in places))
+        await asyncio.gather(*(there(group, partition, place) for partition, place in places))
         assert [place.first_offset for _, place in places] == [0, 0, 2]
         assert group.proposer.proposals == before + 1
         assert group.driver.log_end_offset == end_offset + 3, "three entries in one batch"
@@ -114,7 +117,7 @@ async def test_what_is_collected_lingers_until_there_is_enough(tmp_path: Path) -
         for _ in range(3):
             place = append(group, ORDERS)
             await asyncio.sleep(0)
-        await group.acknowledged(ORDERS, place.last_offset)
+        await there(group, ORDERS, place)
         assert group.proposer.proposals == before + 1
 
 
@@ -146,6 +149,7 @@ async def test_a_partition_that_is_closed_is_removed_when_no_snapshot_needs_it(t
         await produce(group, ORDERS)
         waiting = group.acknowledged(ORDERS, 1)
         group.close(ORDERS)
+        await until(waiting.done)
         with pytest.raises(KafkaError) as refused:
             await waiting
         assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -238,7 +242,7 @@ async def test_what_is_deleted_stays_deleted(tmp_path: Path) -> None:
             await produce(group, ORDERS)
         last = append(group, ORDERS)
         group.begin_at(ORDERS, 18)  # in one proposal
-        await group.acknowledged(ORDERS, last.last_offset)
+        await there(group, ORDERS, last)
         log = group.partition(ORDERS).log
         assert (log.log_start_offset, log.log_end_offset) == (18, 21)
         assert 0 < log.segments[0].base_offset < 18
@@ -295,6 +299,7 @@ async def test_a_snapshot_stands_for_what_was_applied_when_it_began(
             flush_all(logs)
 
         monkeypatch.setattr(storage_group, "flush_all", flush_late)
+        group.driver.threads = Threads()
         before = group.driver.applied_offset
         snapshot = asyncio.ensure_future(group.snapshot())
         await produce(group, ORDERS)
@@ -317,8 +322,7 @@ async def test_a_leader_whose_proposal_fails_leads_no_longer(tmp_path: Path, mon
                 await produce(group, ORDERS)
             assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert group.driver.leader_id != group.driver.local_key.id
-        while not group.leads:
-            await asyncio.sleep(0)
+        await until(lambda: group.leads)
         assert (await produce(group, ORDERS)).first_offset == 0
 
 
@@ -431,15 +435,3 @@ async def test_a_topic_that_is_deleted_is_copied_no_further(tmp_path: Path) -> N
     )
     assert partition.end_offset == 0
     node.directories.close()
-
-
-@pytest.mark.parametrize("successor", [1, 2])
-async def test_the_lead_goes_only_to_another_voter(tmp_path: Path, successor: int) -> None:
-    async def connect() -> Connection:
-        raise AssertionError("nothing is held")
-
-    async with Node(tmp_path) as group:
-        with pytest.raises(KafkaError) as refused:
-            StorageGroupHandOver(group, successor, SucceedingBroker(connect))
-        assert refused.value.code == ErrorCode.INVALID_REQUEST
-        assert group.hand_over is None

@@ -9,17 +9,21 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.unit.node.lone_group import until
 from tests.unit.node.storage_groups.test_group import ORDERS, PAYMENTS, Node, opened, produce
 
+from penstock.client.connection import Connection
+from penstock.node.links.successor import SucceedingBroker
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.storage_groups import group as storage_group
+from penstock.node.storage_groups.hand_over import StorageGroupHandOver
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record, encode_batch
 from penstock.raft.machine import Raft
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
-from penstock.replication.storage_groups.entries import HandedOver, PartitionId, Scheme, encode_proposal
+from penstock.replication.storage_groups.entries import HandedOver, PartitionId, Scheme, begins, encode_proposal
 from penstock.replication.storage_groups.proposer import ProposalSettings, Proposer
 from penstock.replication.storage_groups.snapshot import REMOVED, PartitionState, encode_snapshot
 
@@ -99,8 +103,7 @@ async def test_a_hand_over_hears_who_leads_and_the_driver_that_it_gives_way(
         group.hand_over = cast("Any", SimpleNamespace(on_leader=lambda *given: told.append(given)))
         group.proposer.settings = ProposalSettings(handover_scheme=Scheme.MOVED)
         await group.propose_successor(2)
-        while len(asked) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(asked) == 2)
         assert asked == [("lay_down", epoch, 100), ("handed_over", epoch, 2, 100)]
         group.take_back(epoch)
         assert asked[2:] == [("take_back", epoch)]
@@ -200,3 +203,22 @@ async def test_a_snapshot_whose_copy_fails_is_not_read(tmp_path: Path, monkeypat
             await copying
         with pytest.raises(KafkaError, match="no room"):
             next(reading)
+
+
+@pytest.mark.parametrize("successor", [1, 2])
+async def test_the_lead_goes_only_to_another_voter(tmp_path: Path, successor: int) -> None:
+    async def connect() -> Connection:
+        raise AssertionError("nothing is held")
+
+    async with Node(tmp_path) as group:
+        with pytest.raises(KafkaError) as refused:
+            StorageGroupHandOver(group, successor, SucceedingBroker(connect))
+        assert refused.value.code == ErrorCode.INVALID_REQUEST
+        assert group.hand_over is None
+
+
+async def test_where_the_log_of_a_partition_begins_that_has_left_is_passed_over(tmp_path: Path) -> None:
+    async with Node(tmp_path) as group:
+        await opened(group, ORDERS)
+        group.committed(bytes(encode_proposal([begins(PAYMENTS, 3), begins(ORDERS, 0)], 0)), 0, 1)
+        assert list(group.partitions) == [ORDERS]

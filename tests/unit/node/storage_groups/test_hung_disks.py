@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.node.lone_group import until
 from tests.unit.node.storage_groups.test_keeper import GROUP, GROUPS_ID, ME, OTHER, keeping, orders
 
 from penstock.metadata.records import PartitionRecord
@@ -36,17 +37,14 @@ async def test_a_group_whose_disk_hangs_keeps_no_other_waiting(tmp_path: Path, m
         assert node.keeper._count_offline() == 1
         assert (await node.claim()).group == GROUP
         node.commit(*orders())
-        while not first.group.partitions:
-            await asyncio.sleep(0)
+        await until(lambda: first.group.partitions)
         node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
-        while node.groups.by_number:
-            await asyncio.sleep(0)
+        await until(lambda: not node.groups.by_number)
         elsewhere = node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER)
         elsewhere.partition_id = GROUP + 1
         node.commit(elsewhere)
         goes_on.set()
-        while node.keeper._settling or node.keeper._changed:
-            await asyncio.sleep(0)
+        await until(lambda: not node.keeper._settling and not node.keeper._changed)
         assert node.groups.by_number == {}, "what came for it meanwhile was obeyed afterwards"
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from tests.unit.node.contexts import broker_context, node_context
-from tests.unit.node.lone_group import CONFIG
+from tests.unit.node.lone_group import CONFIG, until
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog
@@ -42,6 +42,8 @@ from penstock.raft.requests import Answer
 ME, OTHER = 1, 2
 GROUPS_ID, ORDERS_ID = UUID(int=1), UUID(int=2)
 GROUP = 0
+SOON = {f"controller.quorum.{name}.timeout.ms": "10" for name in ("election", "fetch")}
+"""So long a group waits for another leader."""
 
 
 class NoOthers(GroupLinks):
@@ -73,7 +75,7 @@ class KeepingNode:
     """Node 1 of two, on real files, with the metadata that a test says."""
 
     def __init__(self, path: Path) -> None:
-        config = BrokerConfig.embedded({"node.id": str(ME), "log.dirs": str(path)})
+        config = BrokerConfig.embedded({"node.id": str(ME), "log.dirs": str(path), **SOON})
         self.directories = LogDirectories([str(path)], node_id=ME, random=Random(1), cluster_id="test")
         self.directories.open_all(lambda _: CONFIG)
         self.directories.begin()
@@ -127,15 +129,15 @@ class KeepingNode:
 
     async def replica(self) -> GroupReplica:
         """The group's replica, when it leads."""
-        while (found := self.groups.by_number.get(GROUP)) is None or not found.leads:
-            await asyncio.sleep(0)
-        return found
+        await until(lambda: (found := self.groups.by_number.get(GROUP)) is not None and found.leads)
+        return self.groups.by_number[GROUP]
 
     async def claim(self, code: ErrorCode = ErrorCode.NONE) -> ClaimStorageGroupRequest:
         """The next claim, which is answered."""
-        request, done = await self.controller.claims.get()
-        while done.cancelled():  # it was about another lead
-            request, done = await self.controller.claims.get()
+        done: asyncio.Future[Any] | None = None
+        while done is None or done.cancelled():  # it was about another lead
+            await until(lambda: not self.controller.claims.empty())
+            request, done = self.controller.claims.get_nowait()
         done.set_result(ClaimStorageGroupResponse(error_code=code))
         return request
 
@@ -188,12 +190,10 @@ async def test_voters_change_only_while_the_metadata_name_the_leader(
         await node.claim()
         assert wanted == []
         node.commit(node.change(leader=ME, isr=[ME]))
-        while not wanted:
-            await asyncio.sleep(0)
+        await until(lambda: wanted)
         assert wanted[0] == [ME, OTHER]
         node.commit(node.change(removing_replicas=[ME]))
-        while wanted[-1] != [OTHER]:
-            await asyncio.sleep(0)
+        await until(lambda: wanted[-1] == [OTHER])
 
 
 async def test_a_claim_while_voters_change_is_of_no_epoch_of_the_partition(tmp_path: Path) -> None:
@@ -221,8 +221,7 @@ async def test_logs_of_a_group_that_goes_are_deleted_when_its_replica_has_stoppe
     async with keeping(tmp_path) as node:
         node.commit(*orders())
         replica = await node.replica()
-        while len(replica.logs()) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(replica.logs()) == 2)
 
         def noted(logs: PartitionLogs, log: PartitionLog) -> None:
             deleted.append((log.topic, replica.is_running))
@@ -230,8 +229,7 @@ async def test_logs_of_a_group_that_goes_are_deleted_when_its_replica_has_stoppe
 
         monkeypatch.setattr(PartitionLogs, "delete", noted)
         node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
-        while len(deleted) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(deleted) == 2)
         assert sorted(deleted) == [(STORAGE_GROUPS, False), ("orders", False)]
         assert (node.groups.by_number, node.groups.by_topic) == ({}, {})
         assert node.on_groups[-1] == (ORDERS_ID, 0), "its partition is looked at anew"
@@ -251,15 +249,13 @@ async def test_a_topic_comes_into_its_group_and_goes_with_its_deletion(tmp_path:
     async with keeping(tmp_path) as node:
         node.commit(*orders())
         replica = await node.replica()
-        while not replica.group.partitions:
-            await asyncio.sleep(0)
+        await until(lambda: replica.group.partitions)
         assert node.groups.by_topic == {ORDERS_ID: replica}
         assert (ORDERS_ID, 0) in node.on_groups
         node.commit(RemoveTopicRecord(topic_id=ORDERS_ID))
         assert node.groups.by_topic == {}
         assert list(replica.group.removed) != []
-        while replica.group.removed:
-            await asyncio.sleep(0)
+        await until(lambda: not replica.group.removed)
         assert ("orders", 0) not in node.directories.logs
 
 
@@ -272,8 +268,7 @@ async def test_a_group_that_comes_while_the_node_runs_is_new(tmp_path: Path) -> 
                 directories=[node.directory_id],
             )
         )  # fmt: skip
-        while GROUP + 1 not in node.groups.by_number:
-            await asyncio.sleep(0)
+        await until(lambda: GROUP + 1 in node.groups.by_number)
         assert node.keeper._new == {}
 
 

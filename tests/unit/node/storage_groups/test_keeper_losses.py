@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.unit.node.lone_group import until
 from tests.unit.node.storage_groups.test_keeper import (
     GROUP,
     GROUPS_ID,
@@ -44,8 +45,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 async def with_orders(node: KeepingNode) -> GroupReplica:
     """The group's replica, when it has the topic's partition."""
     replica = await node.replica()
-    while ORDERS not in replica.group.partitions:
-        await asyncio.sleep(0)
+    await until(lambda: ORDERS in replica.group.partitions)
     return replica
 
 
@@ -82,8 +82,7 @@ async def test_a_new_image_brings_topics_into_their_group_and_takes_others_away(
         another(node, RemoveTopicRecord(topic_id=ORDERS_ID))
         assert (node.groups.by_topic, replica.group.partitions) == ({}, {})
         assert ("orders", 0) not in node.directories.logs
-        while replica.group.removed:
-            await asyncio.sleep(0)
+        await until(lambda: not replica.group.removed)
 
 
 async def test_a_replica_that_fails_is_one_that_starts_anew(tmp_path: Path) -> None:
@@ -92,12 +91,12 @@ async def test_a_replica_that_fails_is_one_that_starts_anew(tmp_path: Path) -> N
         waiting = replica.group.acknowledged(ORDERS, 5)
         node.on_groups.clear()
         replica.quorum.on_failure(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room"))
+        assert waiting.done(), "nobody waits for its end"
         with pytest.raises(KafkaError):
             await waiting
         assert node.on_groups == [tuple(ORDERS)], "its partitions are looked at anew"
         assert GROUP in node.keeper._failed
-        while node.groups.by_number.get(GROUP) in (None, replica):
-            await asyncio.sleep(0)
+        await until(lambda: node.groups.by_number.get(GROUP) not in (None, replica))
         assert not replica.is_running
         again = await with_orders(node)
         assert (node.groups.by_topic, GROUP in node.keeper._failed) == ({ORDERS_ID: again}, False)
@@ -138,8 +137,7 @@ async def test_what_a_disk_has_lost_is_copied_before_the_replica_starts(
     monkeypatch.setattr("penstock.node.storage_groups.copying.copy_lost", copy_lost)
     change = KeepingNode.change(cast("Any", None), replicas=[ME, OTHER] if has_others else [ME])
     async with keeping(tmp_path, change) as node:
-        while len(starts) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(starts) == 2)
         assert node.keeper._count_offline() == 1
         assert healed == ([(lost.lacking, [OTHER])] if has_others else [])
 

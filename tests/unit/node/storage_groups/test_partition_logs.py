@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.lone_group import CONFIG
 
+from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import TopicRecord
@@ -60,3 +61,18 @@ def test_a_log_is_removed_unless_another_one_has_its_place(directories: LogDirec
 def test_a_topic_whose_logs_belong_to_a_driver_has_none_here(directories: LogDirectories) -> None:
     with pytest.raises(KafkaError, match="its log is somebody else's"):
         logs_in(directories).open(PartitionId(KNOWN, 0), STORAGE_GROUPS, None)
+
+
+def test_a_log_that_is_there_is_as_the_topic_wants_it_by_now(directories: LogDirectories) -> None:
+    logs = logs_in(directories)
+    there = directories.create("orders", 0, KNOWN, LogConfig())
+    assert logs.open(PartitionId(KNOWN, 0), "orders", None) is there
+    assert there.config is CONFIG
+
+
+def test_a_topic_whose_partitions_have_no_replicas_any_more_is_removed() -> None:
+    topics = {KNOWN: SimpleNamespace(has_replicas=False), OTHER: SimpleNamespace(has_replicas=True)}
+    image = SimpleNamespace(topics_by_id=topics, offset=10)
+    context = cast("NodeContext", SimpleNamespace(image=image, directories=None, now_ms=None))
+    logs = PartitionLogs(context, lambda _: CONFIG)
+    assert [logs.is_removed(one, since) for one in (KNOWN, OTHER) for since in (5, 11)] == [True, True, False, False]

@@ -28,7 +28,7 @@ from penstock.raft.control import voters_record_of
 from penstock.raft.effects import ElectionState
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
-from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, encode_proposal, opened
+from penstock.replication.storage_groups.entries import Entry, Kind, PartitionId, begins, encode_proposal, opened
 from penstock.replication.storage_groups.snapshot import REMOVED, PartitionState, encode_snapshot
 from penstock.testing.simulator.disk import HostDisk, SimulatedDisk
 from penstock.testing.simulator.loop import Process, VirtualLoop
@@ -338,3 +338,10 @@ def test_the_replica_that_goes_on_is_the_only_voter_in_an_epoch_of_its_own(tmp_p
         assert remains.last == (epoch, 3)
         log = disks.directories.logs[STORAGE_GROUPS, GROUP]
         assert StateFile(disks.directories.open_files.disk, log.directory).read() == ElectionState(epoch)
+
+
+def test_where_logs_begin_says_nothing_of_what_is_in_the_group(disks: Disks) -> None:
+    disks.with_group(OPENED, begins(ORDERS, 1)).with_partition(ORDERS, batch(0, 2))
+    assert disks.remains().last == (EPOCH, 3)
+    assert reasons(disks, report(2, LastBatch(ORDERS, "orders", 2, crc(batch(0, 2)))), gone=[3]) == []
+    assert reasons(disks, report(2, LastBatch(ORDERS, "orders", 3, 1)), gone=[3]) != []

@@ -7,9 +7,12 @@ from uuid import UUID
 
 import pytest
 
+from penstock.log.partition_log import PartitionLog
 from penstock.metadata.topics import PartitionImage, TopicImage
+from penstock.node.storage_groups import group_metrics
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.replica import GroupReplica
+from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.describe import QuorumDescription, ReplicaDescription
 from penstock.raft.log_name import LogName
@@ -262,3 +265,37 @@ async def test_a_stop_ends_what_is_under_way(world: World, resign: bool) -> None
     assert not world.replica.is_running
     await world.replica.stop()
     assert world.group.stopped == [resign]
+
+
+async def test_a_partition_that_has_left_comes_in_again(world: World) -> None:
+    topic = TopicImage("orders", TOPIC_ID, {0: PartitionImage(1, 0, 0, (1,), (1,))})
+    world.replica.sort_out([topic], 77)
+    world.group.partitions[ZERO] = SimpleNamespace()
+    world.replica.sort_out([topic], 78)
+    del world.group.partitions[ZERO]
+    world.replica.sort_out([topic], 79)
+    assert world.group.opened == [(ZERO, "orders", 77), (ZERO, "orders", 79)]
+
+
+def test_numbers_of_who_knows_no_leader_and_has_proposed_nothing() -> None:
+    def replica(leader_id: int | None, entries: int, proposals: int) -> Any:
+        proposer = SimpleNamespace(entries=entries, proposals=proposals)
+        return SimpleNamespace(quorum=SimpleNamespace(leader_id=leader_id), group=SimpleNamespace(proposer=proposer))
+
+    assert [group_metrics._leader(replica(one, 0, 0)) for one in (None, 0, 2)] == [-1, 0, 2]
+    rates = [group_metrics._entries_per_proposal(replica(None, *one)) for one in ((0, 0), (3, 1), (9, 2))]
+    assert rates == [0, 3, 4.5]
+
+
+@pytest.mark.parametrize(("is_known", "is_running"), [(True, True), (True, False), (False, False)])
+def test_a_group_is_found_while_its_replica_takes_part(is_known: bool, is_running: bool) -> None:
+    log, other = cast("PartitionLog", SimpleNamespace()), cast("PartitionLog", SimpleNamespace())
+    group = SimpleNamespace(partitions={ZERO: SimpleNamespace(log=log), ONE: SimpleNamespace(log=SimpleNamespace())})
+    replica: Any = SimpleNamespace(group=group, is_running=is_running, own_log="its own")
+    groups = StorageGroups()
+    if is_known:
+        groups.by_number[3] = groups.by_topic[TOPIC_ID] = replica
+    found: list[Any] = [groups.group(3), groups.group_of(TOPIC_ID), groups.own_log(3)]
+    is_there = is_known and is_running
+    assert found == [group if is_there else None, group if is_there else None, "its own" if is_known else None]
+    assert [groups.is_member(one) for one in (log, other)] == [is_known, False]

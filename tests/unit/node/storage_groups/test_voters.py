@@ -85,3 +85,20 @@ def test_a_new_leader_takes_those_for_caught_up_that_were_so_before_until_they_h
     assert in_sync(*unheard, led_since_ms=NOW_MS - WITHIN_MS) == [1, 2]
     assert in_sync(*unheard, led_since_ms=NOW_MS - WITHIN_MS - 1) == [1]
     assert in_sync(*unheard, live=[3], led_since_ms=NOW_MS) == [1]
+    assert in_sync(seen(2), seen(3), led_since_ms=NOW_MS - WITHIN_MS - 1) == [1, 2, 3], "it is known better"
+
+
+def test_where_the_leader_has_no_vote_any_more_those_have_caught_up_that_ever_did() -> None:
+    voters = seen(2, caught_up_ms=0), seen(3, caught_up_ms=-1)
+    quorum = QuorumDescription(LEADER, 4, 7, voters, (), Quorum.of(Voter(one.key) for one in voters))
+    assert caught_up(quorum, WITHIN_MS, [2, 3], {}) == [2]
+
+
+def test_one_who_has_not_caught_up_keeps_no_other_from_a_vote() -> None:
+    assert change(THREE, [seen(4, caught_up_ms=-1), seen(5)], [1, 2, 3, 4, 5]) == AddVoter(key(5))
+
+
+def test_who_had_all_in_the_first_moment_has_caught_up_and_who_never_had_it_has_not() -> None:
+    voters = [seen(one, caught_up_ms=WITHIN_MS // 2) for one in (1, 2, 3)]
+    assert change(voters, [seen(4, caught_up_ms=0)], [1, 2, 3, 4]) == AddVoter(key(4))
+    assert change(voters, [seen(4, caught_up_ms=-1)], [1, 2, 3, 4]) is None
