@@ -57,9 +57,8 @@ class ReplicationQuota:
     def _measure(self, now_ms: int) -> tuple[int, int]:
         """The bytes of all windows, and the time since the first of them began."""
         self._forget_old(now_ms)
-        if not self._windows:
-            return 0, 0
-        return sum(window.count for window in self._windows), now_ms - self._windows[0].start_ms
+        begun_ms = self._windows[0].start_ms if self._windows else now_ms
+        return sum(window.count for window in self._windows), now_ms - begun_ms
 
     def _forget_old(self, now_ms: int) -> None:
         windows = self._windows

@@ -91,3 +91,16 @@ def test_a_group_that_never_commits_is_no_consumption() -> None:
 )
 def test_the_log_begins_no_later_than_open_transactions(consumed_to: int, start: int) -> None:
     assert new_start(consumed_to, log_start_offset=5, high_watermark=10, last_stable_offset=8) == start
+
+
+def test_of_two_answers_of_the_same_coordinator_the_first_counts() -> None:
+    first, second = (0, Answer(5, 1, {"readers": {0: 3}})), (0, Answer(5, 1, {"readers": {0: 9}}))
+    assert asked(first, second).positions({(TOPIC, 0): 5}) == {"readers": {0: 3}}
+
+
+def test_each_group_without_an_offset_has_a_grace_of_its_own() -> None:
+    consumption, positions = Consumption(0), {"a": {0: 7}, "first": {}}
+    assert consumption.consumed_to(positions, GRACE_MS, 0) == 0
+    positions["second"] = {}
+    for now_ms, consumed_to in ((500, 0), (GRACE_MS, 0), (GRACE_MS + 499, 0), (GRACE_MS + 500, 7)):
+        assert consumption.consumed_to(positions, GRACE_MS, now_ms) == consumed_to

@@ -1,7 +1,7 @@
 """What a follower names in its requests within a fetch session."""
 
 from penstock.protocol.requests.following import Key, Position
-from penstock.replication.fetch_session import LAST_EPOCH, FollowerSession
+from penstock.replication.fetch_session import FIRST_EPOCH, LAST_EPOCH, NO_SESSION, FollowerSession
 
 A: Key = (b"t" * 16, 0)
 B: Key = (b"t" * 16, 1)
@@ -109,3 +109,7 @@ def test_a_new_session_takes_nothing_out() -> None:
     session.next()
     session.answered(8)
     assert session.next()[2:] == ([], [])
+
+
+def test_numbers_are_those_of_the_protocol() -> None:
+    assert (NO_SESSION, FIRST_EPOCH, LAST_EPOCH) == (0, 0, 2_147_483_647)

@@ -99,3 +99,26 @@ def test_what_passes_within_a_window_is_remembered_together() -> None:
     limit.record(100, 900)
     limit.record(100, 1_100)
     assert limit.is_exceeded(3_950)
+
+
+def test_what_passed_last_in_a_window_is_remembered_as_long_as_anything() -> None:
+    limit = quota(100, windows=3)
+    limit.record(1, 0)
+    limit.record(10_000, 999)
+    assert limit.is_exceeded(3_998)
+    assert not limit.is_exceeded(3_999)
+
+
+def test_a_new_window_begins_when_one_is_over() -> None:
+    """Each is forgotten by itself."""
+    limit = quota(100, windows=3)
+    for now_ms in (0, 999, 1_000, 2_000):
+        limit.record(1_000, now_ms)
+    assert limit._measure(3_998) == (4_000, 3_998)
+    assert limit._measure(3_999) == (2_000, 2_999)
+    assert limit._measure(4_000) == (1_000, 2_000)
+    assert limit._measure(5_000) == (0, 0)
+
+
+def test_no_limit_is_what_kafka_has_where_none_is_set() -> None:
+    assert UNLIMITED == 9_223_372_036_854_775_807

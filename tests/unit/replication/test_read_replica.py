@@ -37,3 +37,7 @@ def test_of_those_that_are_as_far_the_one_that_was_heard_last_is_taken(leader: P
 
 def test_nobody_is_nearer_than_a_leader_that_is_near(leader: PartitionLeader) -> None:
     assert nearest_replica(leader, 50, lambda broker_id: broker_id in (1, 2)) == NO_REPLICA
+
+
+def test_no_replica_is_what_the_protocol_says_of_none() -> None:
+    assert NO_REPLICA == -1

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
-from penstock.replication.waits import Waits
+import pytest
+
+from penstock.replication.waits import NEVER, Wait, Waits
 
 
 def named(name: str) -> Callable[[], None]:
@@ -69,3 +72,29 @@ def test_queues_that_had_nobody_have_no_list_of_their_own() -> None:
     assert (len(first), len(second), len(Waits())) == (0, 0, 0)
     first.add(4, named("two"))
     assert (len(first), len(second)) == (1, 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_waits_are_a_sorted_list(seed: int) -> None:
+    random, waits, model = Random(seed), Waits(), list[Wait]()
+    had = list[Wait]()
+    for number in range(300):
+        match random.randrange(8):
+            case 0 | 1 | 2 | 3:
+                wait = waits.add(random.randrange(10), named(str(number)))
+                model.append(wait)
+                had.append(wait)
+            case 4 | 5 if had:
+                wait = random.choice(had)
+                waits.cancel(wait)
+                model = [one for one in model if one is not wait]
+            case 6:
+                reached = random.randrange(-1, 11)
+                due = sorted((one for one in model if one[0] <= reached), key=lambda one: one[:2])
+                assert list(waits.take_due(reached)) == [one[2] for one in due]
+                model = [one for one in model if one[0] > reached]
+            case 7 if random.random() < 0.2:
+                assert list(waits.take_all()) == [one[2] for one in sorted(model, key=lambda one: one[:2])]
+                model = []
+        assert len(waits) == len(model)
+        assert waits.next_offset == min((one[0] for one in model), default=NEVER)

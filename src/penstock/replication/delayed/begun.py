@@ -44,7 +44,7 @@ class Begun:
         """
         known, number = self._heads[0]
         part = self._parts[number]
-        behind = min(self._heads[1:3], default=(None, 0))[0]
+        behind = min((head for head, _ in self._heads[1:3]), default=None)
         taken = part.take_head(most, behind) if part.head == known else []
         head = part.head
         if head is None:

@@ -62,7 +62,7 @@ class DelayedRecords:
         """By producer, what its open transaction has held; rows alone, as a transaction may be large."""
         self._begun: _Begun | None = None
         """What is still to be done on account of the batch at `position`."""
-        self._taken = 0
+        self._taken: int
         """Rows of the first of its held batches."""
         self.rows_taken = 0
         """Of all batches, in all steps, and one more for each held batch; of rows that take little only a few count."""
@@ -103,7 +103,6 @@ class DelayedRecords:
 
     def take_moved(self, records: Iterable[Moved | Due], header: BatchHeader) -> None:
         """The next batch of the log, which has moved these. To whom wrote it, its bytes say nothing new."""
-        self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
         for moved in records:
             if self._knows(moved.waited_at):
                 self.waiting.moved(moved.waited_at, moved.id)
@@ -115,7 +114,7 @@ class DelayedRecords:
             is_committed = _commits(batch, header)
             settled = self._open.pop(header.producer_id)
         else:
-            self._start_offset = min(self._start_offset, header.base_offset)
+            self._start_offset = min(self._start_offset, header.base_offset)  # the log may begin within a batch
             held = Held(batch, header)
             if header.is_transactional:
                 held.drop_records()

@@ -211,8 +211,9 @@ class Waiting:
 
     def _far(self, rows: list[Row]) -> set[int]:
         """Where those have waited which are in slots or runs, or whose second has begun, and others."""
-        first = min((row.waited_at for row in rows), default=0)
-        last = max((row.waited_at for row in rows), default=-1)
+        if not rows:
+            return set()
+        first, last = min(row.waited_at for row in rows), max(row.waited_at for row in rows)
         found = {row.waited_at for row in rows if row.waited_at in self._runs}
         slots = [
             level.parts.get(number, ())

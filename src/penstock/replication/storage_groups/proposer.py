@@ -122,30 +122,29 @@ class Proposer:
 
     def __init__(self, settings: ProposalSettings) -> None:
         self.settings = settings
-        self.epoch: int | None = None
-        """The group's epoch, while it leads."""
         self.proposals = 0
         """Counted since the process began, with `entries` in all."""
         self.entries = 0
         self._ahead: dict[PartitionId, Ahead] = {}
         self._closing: set[PartitionId] = set()
-        self._collected: list[Entry] = []
+        self._since_ms: int
+        """When the first entry was collected."""
+        self.resign()
+
+    def resign(self) -> None:
+        """What was collected is thrown away; the fate of what is under way is not known."""
+        self.epoch: int | None = None
+        """The group's epoch, while it leads."""
         self.gives_way = False
         """It has proposed that another leads, and takes nothing more."""
+        self._ahead.clear()
+        self._closing.clear()
+        self._collected: list[Entry] = []
         self._size = 0
-        self._since_ms = 0
 
     def lead(self, epoch: int) -> None:
         self.resign()
         self.epoch = epoch
-
-    def resign(self) -> None:
-        """What was collected is thrown away; the fate of what is under way is not known."""
-        self.epoch = None
-        self._ahead.clear()
-        self._closing.clear()
-        self._collected, self._size = [], 0
-        self.gives_way = False
 
     # Each raises KafkaError NOT_LEADER_OR_FOLLOWER where this replica does not lead.
 

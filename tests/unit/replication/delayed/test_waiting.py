@@ -7,12 +7,13 @@ from random import Random
 
 import pytest
 
-from penstock.protocol.batch import read_header
-from penstock.protocol.delayed import NO_ID, OWN_PLACE, Row, hold
+from penstock.protocol.batch import DELAYED, LOG_APPEND_TIME, read_header, set_base_offset
+from penstock.protocol.control.records import ControlType, transaction_marker
+from penstock.protocol.delayed import NO_ID, OWN_PLACE, WAITED_AT, Row, hold
 from penstock.protocol.records import Record, encode_batch
 from penstock.replication.delayed import slots, waiting
 from penstock.replication.delayed.begun import Begun
-from penstock.replication.delayed.machine import MOST_MOVED, PLAIN, DelayedRecords
+from penstock.replication.delayed.machine import MOST_MOVED, DelayedRecords
 from penstock.replication.delayed.near import Entry
 from penstock.replication.delayed.slots import Part
 from penstock.replication.delayed.waiting import Waiting
@@ -56,8 +57,7 @@ class Model:
 
 def opened(entries: Waiting, now_ms: int, most: int) -> list[Entry]:
     """What is due once all that may be is opened."""
-    while not entries._open(now_ms):
-        pass
+    assert any(entries._open(now_ms) for _ in range(10_000)), "it has an end"
     return entries.due(now_ms, most)
 
 
@@ -154,6 +154,8 @@ def test_no_step_looks_at_all_that_is_due_in_one_slot() -> None:
         rows.append(Row(offset, entry.due_ms, 0))
     assert {len(part) for level in entries._levels for part in level} == {slots.MOST_OPENED}
     assert len(entries._far(rows[20_000:20_200])) == slots.MOST_OPENED
+    for first in (20_000, 20_999):
+        assert entries._far(rows[first : first + 1]) == set(range(20_000, 21_000)), "those of one part"
     for offset in range(30_000):
         entries.moved(offset, 0)
     assert entries.of_rows(rows) == rows[30_000:]
@@ -220,7 +222,7 @@ def test_who_dies_pays_for_what_is_looked_through(monkeypatch: pytest.MonkeyPatc
 
     def looked(part: Part) -> Iterable[int]:
         nonlocal paid_until, looks
-        assert len(part) <= (died - paid_until) * waiting.CLEARED_A_DEATH
+        assert len(part) <= (died - paid_until) * 4
         paid_until, looks = died, looks + 1
         return offsets(part)
 
@@ -277,7 +279,7 @@ def test_what_is_first_leaves_also_where_what_follows_lies_in_another_block_of_o
         part.add(*entry)
         begun.add(part)
     assert [begun.take_some(10) for _ in range(3)] == [[first], [second], [last]]
-    assert begun.head is None
+    assert (begun.head, list(begun)) == (None, [])
 
 
 def test_where_very_many_parts_have_the_same_times_not_each_entry_is_taken_alone() -> None:
@@ -308,4 +310,132 @@ def test_records_that_are_put_one_by_one_as_one_is_due_soon_count_in_full_for_th
         )
         assert records.take(bytes(held), read_header(held))
         rows[first_ms] = records.rows_taken
-    assert rows == {NOW_MS: 1 + 800, NOW_MS + DAY_MS: 1 + 800 // PLAIN}
+    assert rows == {NOW_MS: 1 + 800, NOW_MS + DAY_MS: 1 + 100}
+
+
+def held_batch(base_offset: int, times: list[int], *, has_ids: bool = False, producer_id: int = -1) -> bytes:
+    batch = bytes(
+        encode_batch(
+            [Record(timestamp_ms=NOW_MS, value=b"")] * len(times),
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=0 if producer_id >= 0 else -1,
+            is_transactional=producer_id >= 0,
+        )
+    )
+    rows = [Row(OWN_PLACE, due_ms, 1 + number if has_ids else NO_ID) for number, due_ms in enumerate(times)]
+    held = hold(batch, read_header(batch), rows, now_ms=NOW_MS, unpacked_bytes=0)
+    set_base_offset(held, 0, base_offset)
+    return bytes(held)
+
+
+@pytest.mark.parametrize(
+    ("counts", "steps"),
+    [
+        ((2_500,), [2_501]),
+        ((2_501,), [2_501, 2]),
+        ((1_249, 1_249), [2_500]),
+        ((1_250, 1_250), [2_501, 2]),
+        ((1_249, 1_249, 10), [2_500, 11]),
+    ],
+)
+def test_a_step_takes_so_many_rows_and_counts_a_batch_as_one_more(counts: tuple[int, ...], steps: list[int]) -> None:
+    """Those of several batches, where a transaction ends: each of its rows is one by itself."""
+    records, end = DelayedRecords(0), 0
+    is_transaction = len(counts) > 1
+    for count in counts:
+        batch = held_batch(end, [NOW_MS + DAY_MS] * count, has_ids=True, producer_id=7 if is_transaction else -1)
+        end += count
+        if is_transaction:
+            assert records.take(batch, read_header(batch))
+    if is_transaction:
+        batch = bytes(
+            transaction_marker(ControlType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=1, now_ms=0)
+        )
+    assert steps_of(records, batch) == steps
+
+
+def steps_of(records: DelayedRecords, batch: bytes) -> list[int]:
+    taken, is_done = list[int](), False
+    while not is_done:
+        before = records.rows_taken
+        is_done = records.take(batch, read_header(batch))
+        taken.append(records.rows_taken - before)
+    return taken
+
+
+def test_rows_that_are_a_run_count_for_an_eighth() -> None:
+    """What is left of them after a step is none any more."""
+    assert steps_of(DelayedRecords(0), held_batch(0, [NOW_MS + DAY_MS] * 2_501)) == [1 + 2_500 // 8, 1 + 1]
+
+
+def test_records_that_were_moved_count_for_the_step() -> None:
+    records = DelayedRecords(0)
+    batch = held_batch(0, [NOW_MS + DAY_MS] * 60)
+    assert records.take(batch, read_header(batch))
+    before = records.rows_taken
+    moved = encode_batch([Record(NOW_MS, headers=[(WAITED_AT, b"%d" % at)]) for at in range(5)], base_offset=60)
+    header = read_header(moved)._replace(attributes=DELAYED | LOG_APPEND_TIME)
+    assert records.take(bytes(moved), header)
+    assert (records.rows_taken - before, records.position) == (5, 65)
+
+
+def test_an_entry_lies_in_the_widest_slot_that_has_not_begun() -> None:
+    """Of a second, of nine minutes or of three days; what is due in a second that has begun is near."""
+    entries = Waiting()
+    assert not entries.is_opened
+    entries.due(NOW_MS, 1)
+    assert entries.is_opened
+    second, minutes, days = (((NOW_MS >> shift) + 1) << shift for shift in (10, 19, 28))
+    places = {second - 1: "near", second: 0, minutes - 1: 0, minutes: 1, days - 1: 1, days: 2, days + YEAR_MS: 2}
+    for at, due_ms in enumerate(places):
+        entries.add(Entry(due_ms, at), NO_ID, at)
+    found: dict[int, object] = {
+        entry.due_ms: level for level in range(3) for part in entries._levels[level] for entry in part
+    }
+    assert {**{due_ms: "near" for _, due_ms in entries.near.due_ms.items()}, **found} == places
+    assert entries.next_due_ms == second - 1
+    entries.moved(0, NO_ID)
+    assert entries.next_due_ms == second
+    entries.due(NOW_MS - 30 * DAY_MS, 1)
+    entries.add(Entry(second - 1, 0), NO_ID, 0)
+    assert len(entries.near.due_ms) == 1, "where the clock is set back, what has begun has"
+
+
+@pytest.mark.parametrize(
+    ("count", "soonest_ms", "is_run"), [(50, 20 * 60_000, True), (49, 20 * 60_000, False), (50, 1_000, False)]
+)
+def test_a_run_are_some_that_are_all_due_later_than_within_nine_minutes(
+    count: int, soonest_ms: int, is_run: bool
+) -> None:
+    entries = Waiting()
+    entries.due(NOW_MS, 1)
+    assert entries.add_plain([NOW_MS + DAY_MS] * (count - 1) + [NOW_MS + soonest_ms], 0) is is_run
+    assert sum(map(len, entries._runs)) == (count if is_run else 0)
+    entries.due(NOW_MS + 1, 1)
+    assert sum(map(len, entries._runs)) == (count if is_run else 0), "it stays one until then"
+
+
+def test_of_a_transaction_that_is_open_only_rows_are_kept() -> None:
+    records = DelayedRecords(0)
+    batch = held_batch(0, [NOW_MS + DAY_MS] * 500, producer_id=7)
+    assert records.take(batch, read_header(batch))
+    ((held,),) = records._open.values()
+    assert len(held._value) < len(batch)
+
+
+@pytest.mark.parametrize(("most", "deaths"), [(10, 34), (50, 51)])
+def test_as_many_as_half_of_what_waits_may_be_dead_or_some_thousands(
+    most: int, deaths: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a hundred: when 34 are dead, 66 wait."""
+    monkeypatch.setattr(waiting, "MOST_GONE", most)
+    entries = Waiting()
+    for offset in range(100):
+        entries.add(Entry(NOW_MS + DAY_MS + offset, offset), NO_ID, offset)
+    for offset in range(deaths - 1):
+        entries.moved(offset, NO_ID)
+    assert len(entries._gone) == deaths - 1
+    entries.moved(99, NO_ID)
+    assert (len(entries._gone), entries._credit) == (0, 0)
+    assert [entry.waited_at for entry in entries.entries()] == list(range(deaths - 1, 99))

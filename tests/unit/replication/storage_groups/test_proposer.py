@@ -1,3 +1,5 @@
+from typing import Any, cast
+from unittest.mock import Mock, call
 from uuid import UUID
 
 import pytest
@@ -319,3 +321,74 @@ def test_what_stands_on_disks_keeps_its_numbers() -> None:
     ]
     assert list(decode_proposals(bytes(encode_proposal(entries, 3)))) == entries
     assert decode_opened(opened(PAYMENTS, "pay", 9).content) == ("pay", 9)
+
+
+class Untouched:
+    """Of a partition whose producers must not be looked at."""
+
+    end_offset, latest_epoch = 0, -1
+
+    @property
+    def producers(self) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} is for those who have an id")
+
+
+def test_who_has_no_producer_id_is_no_idempotent_producer() -> None:
+    proposer, end = leading(), cast("End", Untouched())
+    append(proposer, end, batch_of(1))
+    append(proposer, end, batch_of(1))
+    for entry in taken(proposer):
+        proposer.applied(entry)
+    assert proposer.under_way(ORDERS) == 0
+
+
+def test_a_marker_is_checked_with_what_is_under_way_in_mind() -> None:
+    """Where nothing is, the log's own word counts."""
+
+    class Views(End):
+        @property
+        def producers(self) -> Any:
+            views.append(view := Mock())
+            view.check.return_value = None
+            return view
+
+    views: list[Mock] = []
+    proposer, end = leading(), Views()
+    header = read_header(marker())
+    proposer.check_marker(ORDERS, end, header, 3, 2)
+    append(proposer, end, batch_of(1, 9, 0, 0))
+    proposer.check_marker(ORDERS, end, header, 4, 1)
+    assert [view.check_marker.mock_calls for view in views] == [[call(header, 3, 2)], [call(header, 4, 1)]]
+
+
+def test_a_proposal_is_full_when_it_has_just_so_much() -> None:
+    batch = batch_of(1)
+    for more, deadline_ms in ((0, 100), (1, 105)):
+        proposer = leading(linger_ms=5, max_bytes=len(batch) + more)
+        append(proposer, End(), bytearray(batch), now_ms=100)
+        assert proposer.deadline_ms == deadline_ms
+
+
+def test_who_leads_no_longer_does_not_mind_what_is_applied() -> None:
+    proposer = leading()
+    append(proposer, End(), batch_of(1))
+    (entry,) = taken(proposer)
+    proposer.resign()
+    proposer.applied(entry)
+    assert proposer.under_way(ORDERS) == 0
+
+
+def test_what_an_operator_decides_where_nothing_is_said() -> None:
+    """And by which numbers: a node's configuration has them."""
+    settings = ProposalSettings()
+    assert (settings.linger_ms, settings.max_bytes, settings.handover_scheme) == (0, 1 << 20, Scheme.ENDED)
+    assert {one.name: int(one) for one in Scheme} == {"RUNS_OUT": 1, "MOVED": 2, "ENDED": 3}
+
+
+def test_an_entry_without_a_value_says_nothing_more() -> None:
+    (record,) = decode_batch(bytes(encode_proposal([Entry(Kind.CLOSED, ORDERS)], 3)), 0)
+    batch = encode_batch([Record(key=record.key, value=None)])
+    assert list(decode_proposals(bytes(batch))) == [Entry(Kind.CLOSED, ORDERS, b"")]

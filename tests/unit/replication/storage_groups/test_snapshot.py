@@ -2,17 +2,23 @@ from uuid import UUID
 
 import pytest
 
-from penstock.protocol.control.snapshot_file import encode_snapshot_file, snapshot_header_record
+from penstock.protocol.control.snapshot_file import (
+    batches_of_snapshot,
+    encode_snapshot_file,
+    snapshot_header_record,
+)
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record
+from penstock.protocol.records import Record, iterate_records
 from penstock.raft.control import quorums_in
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 from penstock.replication.storage_groups.entries import PartitionId
 from penstock.replication.storage_groups.snapshot import (
     KEY,
     OFFSETS,
+    REMOVED,
     PartitionState,
     decode_snapshot,
+    decode_state,
     encode_snapshot,
 )
 
@@ -49,3 +55,22 @@ def test_one_that_is_cut_off_is_found() -> None:
     for size in range(len(content)):
         with pytest.raises(DecodeError):
             list(decode_snapshot(content[:size]))
+
+
+def test_what_stands_on_disks_keeps_its_numbers() -> None:
+    """Nodes of an earlier release read it."""
+    content = b"".join(
+        encode_snapshot([PartitionState(PartitionId(UUID(int=5), 6), "orders", REMOVED)], QUORUM, epoch=3, now_ms=9)
+    )
+    ((record,),) = [
+        list(iterate_records(content, position, header)) for position, header in batches_of_snapshot(content)
+    ]
+    assert (bytes(record.key or b"").hex(), bytes(record.value or b"").hex(), record.timestamp_ms) == (
+        f"01{5:032x}{6:08x}", "ff" * 8 + f"{0:016x}{0:016x}" + b"orders".hex(), 0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("record", [Record(key=None, value=b""), Record(key=KEY.pack(1, bytes(16), 3), value=None)])
+def test_what_is_no_partition_is_found(record: Record) -> None:
+    with pytest.raises(DecodeError):
+        decode_state(record)
