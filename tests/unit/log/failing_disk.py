@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterator
 
 from penstock.log.disk import Disk, OpenFile, SyncFailedError
 
@@ -77,6 +78,18 @@ class FailingDisk(Disk):
     def make_directory(self, path: str, *, parents: bool = False) -> None:
         self.ask("make", path)
         super().make_directory(path, parents=parents)
+
+    def names(self, directory: str) -> list[str]:
+        self.ask("names", directory)
+        return super().names(directory)
+
+    def directories(self, directory: str) -> Iterator[str]:
+        self.ask("directories", directory)
+        return super().directories(directory)
+
+    def remove(self, path: str) -> None:
+        self.ask("remove", path)
+        super().remove(path)
 
     def rename(self, source: str, target: str) -> None:
         self.ask("rename", source)

@@ -39,10 +39,6 @@ class RecordedDisk(FailingDisk):
         super().rename(source, target)
         self.done[-1] += f" as {target}".replace(self.root, "")
 
-    def remove(self, path: str) -> None:
-        self.note("remove", path)
-        super().remove(path)
-
     def remove_some(self, path: str, at_most: int) -> int:
         self.note("remove all of", path)
         return super().remove_some(path, at_most)

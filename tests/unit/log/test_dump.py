@@ -3,6 +3,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from tests.unit.log.directories.opened import write_high_watermarks
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.config import LogConfig
@@ -31,7 +32,7 @@ def test_every_file_of_a_log_directory_can_be_dumped(tmp_path: Path) -> None:
     size = len(batch(2))
     for number in range(3):
         append(log, batch(2, timestamp_ms=NOW + number, producer=(5, 0, 2 * number)), epoch=number)
-    directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 6})
+    write_high_watermarks(directories, {("t", 0): 6})
     directories.close()
 
     found: dict[FileKind, list[str]] = {}
@@ -82,6 +83,13 @@ def test_a_broken_segment_is_dumped_as_far_as_it_makes_sense(tmp_path: Path) -> 
     assert not second.is_valid
     assert isinstance(tail, BrokenTail)
     assert (tail.position, tail.size) == (2 * len(whole), len(whole) - 1)
+    path.write_bytes(whole + b"x" * 90)
+    first, tail = dump_segment(str(path))
+    assert isinstance(tail, BrokenTail)
+    assert (tail.position, tail.size) == (len(whole), 90)
+    path.write_bytes(whole * 2)
+    assert len(list(dump_segment(str(path), max_bytes=len(whole)))) == 1
+    assert len(list(dump_segment(str(path), max_bytes=3 * len(whole)))) == 2
 
 
 def test_an_index_that_its_segment_does_not_need_yet_has_no_entries(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from penstock.log.directories.log_directory import LogDirectory
 from penstock.log.directories.log_roots import LogRoots
 from penstock.log.directories.opening import PartitionLogs
 from penstock.log.partition_log import PartitionLog
-from penstock.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -16,8 +15,8 @@ logger = logging.getLogger(__name__)
 class Checkpoints:
     """Each is a file beside its logs, written when it changes. Writing raises KafkaError(KAFKA_STORAGE_ERROR).
 
-    It waits for the disk, so threads do it while logs come and go: what is written is gathered under the lock of its
-    directory, which a log takes whose name was another's. `only` one directory is written, or each that is online.
+    It waits for the disk, so threads of each directory do it while logs come and go: what is written is gathered under
+    the lock of its directory, which a log takes whose name was another's.
     """
 
     def __init__(self, roots: LogRoots) -> None:
@@ -29,9 +28,10 @@ class Checkpoints:
             found[log.parent].append(log)
         return [(directory, found[directory.path]) for directory in self._roots.online]
 
-    def write(self, logs: PartitionLogs, only: LogDirectory | None = None) -> None:
+    def write(self, logs: PartitionLogs, directory: LogDirectory) -> None:
         """Recovery points, log start offsets and compacted offsets."""
-        self._each(lambda directory: self.write_of(directory, _in(directory, logs)), only)
+        with directory.checkpointing:
+            self.write_of(directory, _in(directory, logs))
 
     def write_of(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
         points = {(log.topic, log.partition): max(log.recovery_point, 0) for log in logs}
@@ -42,32 +42,18 @@ class Checkpoints:
         with directory.health.raising(f"writing checkpoints in {directory.path}"):
             directory.forget_gone()
 
-    def write_cleaned_offsets(self, logs: PartitionLogs, only: LogDirectory | None = None) -> None:
-        self._each(lambda directory: _write_cleaned_offsets(directory, _in(directory, logs)), only)
+    def write_cleaned_offsets(self, logs: PartitionLogs, directory: LogDirectory) -> None:
+        with directory.checkpointing:
+            _write_cleaned_offsets(directory, _in(directory, logs))
 
     def write_high_watermarks(
-        self, logs: PartitionLogs, offsets: dict[TopicPartition, int], only: LogDirectory | None = None
+        self, logs: PartitionLogs, offsets: dict[TopicPartition, int], directory: LogDirectory
     ) -> None:
         """Few logs of many may have one: the others are not looked at."""
-
-        def write(directory: LogDirectory) -> None:
+        with directory.checkpointing:
             found = ((key, offset, logs.get(key)) for key, offset in list(offsets.items()))
             its = {key: it for key, it, log in found if log is not None and log.parent == directory.path}
             _write(directory, directory.write_high_watermarks, its)
-
-        self._each(write, only)
-
-    def _each(self, write: Callable[[LogDirectory], None], only: LogDirectory | None = None) -> None:
-        """One that fails, or is full for a while, keeps nothing from the others."""
-        problems = list[KafkaError]()
-        for directory in self._roots.online if only is None else [only]:
-            try:
-                with directory.checkpointing:
-                    write(directory)
-            except KafkaError as error:
-                problems.append(error)
-        if problems:
-            raise problems.pop()
 
     def high_watermarks(self, logs: PartitionLogs) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}

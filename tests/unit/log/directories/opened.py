@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+from penstock.log.checkpoint import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 
@@ -26,3 +27,19 @@ def open_directories(
     directories.open_all(lambda topic: CONFIG)
     directories.begin()
     return directories
+
+
+def write_checkpoints(directories: LogDirectories) -> None:
+    """Of all directories that are online."""
+    for one in directories.roots.online:
+        directories.checkpoints.write(directories.logs, one)
+
+
+def write_cleaned_offsets(directories: LogDirectories) -> None:
+    for one in directories.roots.online:
+        directories.checkpoints.write_cleaned_offsets(directories.logs, one)
+
+
+def write_high_watermarks(directories: LogDirectories, offsets: dict[TopicPartition, int]) -> None:
+    for one in directories.roots.online:
+        directories.checkpoints.write_high_watermarks(directories.logs, offsets, one)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
+from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories, write_checkpoints
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.disk import Disk
@@ -21,7 +21,7 @@ def test_a_log_that_begins_anew_ends_no_checkpoints(tmp_path: Path, monkeypatch:
 
     def removing(disk: Disk, path: str) -> None:
         remove(disk, path)
-        directories.checkpoints.write(directories.logs)
+        write_checkpoints(directories)
 
     monkeypatch.setattr(Disk, "remove", removing)
     log.truncate_fully_and_start_at(70)

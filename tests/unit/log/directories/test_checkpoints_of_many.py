@@ -22,6 +22,6 @@ def test_logs_without_one_are_not_looked_at(tmp_path: Path) -> None:
     for index in range(3):
         directories.create("t", index, TOPIC_ID, CONFIG)
     logs = LookedUp(directories.logs)
-    directories.checkpoints.write_high_watermarks(logs, {("t", 1): 5, ("gone", 0): 7})
+    directories.checkpoints.write_high_watermarks(logs, {("t", 1): 5, ("gone", 0): 7}, directories.roots.online[0])
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nt 1 5\n"
     directories.close()

@@ -10,7 +10,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from tests.unit.log.directories.opened import CONFIG
+from tests.unit.log.directories.opened import CONFIG, write_checkpoints, write_cleaned_offsets, write_high_watermarks
 from tests.unit.log.logs import NOW, append, batch, values
 
 from penstock.log.directories import directory
@@ -195,18 +195,17 @@ class World:
         known.high_watermark = None
 
     def write_checkpoints(self) -> None:
-        checkpoints, logs = self.directories.checkpoints, self.directories.logs
         match self.random.randrange(3):
             case 0:
-                checkpoints.write(logs)
+                write_checkpoints(self.directories)
                 self.written()
             case 1:
-                checkpoints.write_cleaned_offsets(logs)
+                write_cleaned_offsets(self.directories)
                 for known in self.known.values():
                     known.written_cleaned = known.cleaned
             case 2:
                 offsets = {key: self.random.randrange(9) for key in KEYS if self.random.random() < 0.8}
-                checkpoints.write_high_watermarks(logs, offsets)
+                write_high_watermarks(self.directories, offsets)
                 for key, known in self.known.items():
                     known.high_watermark = offsets.get(key)
 

@@ -4,7 +4,13 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
+from tests.unit.log.directories.opened import (
+    CONFIG,
+    TOPIC_ID,
+    open_directories,
+    write_checkpoints,
+    write_high_watermarks,
+)
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
@@ -59,7 +65,7 @@ def test_a_crash_leads_to_no_recovery_of_empty_logs(tmp_path: Path) -> None:
     directories.abandon()
     (tmp_path / "t-1" / "00000000000000000000.timeindex").write_bytes(b"x")
     again = open_directories(tmp_path)
-    again.checkpoints.write(again.logs)
+    write_checkpoints(again)
     assert [again.logs["t", partition].is_loaded for partition in range(3)] == [False, True, False]
     log = again.logs["t", 0]
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 0, 0)
@@ -69,20 +75,6 @@ def test_a_crash_leads_to_no_recovery_of_empty_logs(tmp_path: Path) -> None:
     third = open_directories(tmp_path)
     assert [third.logs["t", partition].log_end_offset for partition in range(3)] == [2, 0, 0]
     third.close()
-
-
-def test_an_empty_segment_has_its_indexes_after_a_crash_and_a_close(tmp_path: Path) -> None:
-    """Kafka, where it gets the directory then, logs an error for each that is missing."""
-    directories = open_directories(tmp_path)
-    directories.create("t", 0, TOPIC_ID, CONFIG).load()
-    directories.create("t", 1, TOPIC_ID, CONFIG)
-    directories.abandon()
-    again = open_directories(tmp_path)
-    assert not again.logs["t", 0].is_loaded
-    again.close()
-    first = [f"00000000000000000000{suffix}" for suffix in (".index", ".log", ".timeindex")]
-    assert sorted(path.name for path in (tmp_path / "t-0").iterdir()) == [*first, "partition.metadata"]
-    assert [path.name for path in (tmp_path / "t-1").iterdir()] == ["partition.metadata"]
 
 
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
@@ -358,8 +350,8 @@ def test_checkpoints_of_an_earlier_log_say_nothing_of_one_of_its_name(tmp_path: 
         append(one, batch(5))
     log.flush()
     log.advance_log_start(3)
-    directories.checkpoints.write(directories.logs)
-    directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 5, ("u", 0): 5})
+    write_checkpoints(directories)
+    write_high_watermarks(directories, {("t", 0): 5, ("u", 0): 5})
     directories.delete(log, NOW)
     if not is_known:
         directories.abandon()
@@ -409,12 +401,12 @@ def test_nor_do_those_that_a_thread_is_just_writing(tmp_path: Path, monkeypatch:
         write(directory, offsets)
 
     monkeypatch.setattr(LogDirectory, name, slowly)
-    checkpoints, marks = directories.checkpoints, {("t", 0): 5}
+    marks = {("t", 0): 5}
     with ThreadPoolExecutor() as threads:
         if name == "write_recovery_points":
-            writing = threads.submit(checkpoints.write, directories.logs)
+            writing = threads.submit(write_checkpoints, directories)
         else:
-            writing = threads.submit(checkpoints.write_high_watermarks, directories.logs, marks)
+            writing = threads.submit(write_high_watermarks, directories, marks)
         assert gathered.wait(30)
         directories.delete(log, NOW)
         coming = threads.submit(directories.create, "t", 0, UUID(int=78), CONFIG)
@@ -433,7 +425,7 @@ def test_a_log_that_comes_back_to_a_directory_finds_no_checkpoints_there(tmp_pat
     log = directories.create("t", 0, TOPIC_ID, CONFIG)
     append(log, batch(5))
     log.flush()
-    directories.checkpoints.write(directories.logs)
+    write_checkpoints(directories)
     home = log.parent
     for path in sorted(paths, key=home.__eq__):
         future = directories.create_future(log, path, log.log_start_offset, TOPIC_ID)

@@ -8,12 +8,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.unit.log.directories.opened import CONFIG, TOPIC_ID
+from tests.unit.log.directories.opened import (
+    CONFIG,
+    TOPIC_ID,
+    write_checkpoints,
+    write_cleaned_offsets,
+    write_high_watermarks,
+)
 from tests.unit.log.logs import NOW, append, batch
 from tests.unit.log.recorded_disk import RecordedDisk
 
 from penstock.log.directories import directory as directory_module
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.log_holder import LentError
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -74,22 +81,22 @@ def test_directories_and_logs_are_made_with_what_names_them(tmp_path: Path) -> N
 
 
 def test_checkpoints_are_written_of_all_directories_when_they_change(world: World) -> None:
-    checkpoints, logs = world.directories.checkpoints, world.directories.logs
-    assert world.did(lambda: checkpoints.write(logs)) == FIRST_CHECKPOINTS
-    assert world.did(lambda: checkpoints.write(logs)) == []
+    directories = world.directories
+    assert world.did(lambda: write_checkpoints(directories)) == FIRST_CHECKPOINTS
+    assert world.did(lambda: write_checkpoints(directories)) == []
     world.log.cleaned_to = 3
-    assert world.did(lambda: checkpoints.write(logs)) == ["replace durably a/cleaner-offset-checkpoint"]
+    assert world.did(lambda: write_checkpoints(directories)) == ["replace durably a/cleaner-offset-checkpoint"]
     world.log.cleaned_to = 4
-    assert world.did(lambda: checkpoints.write_cleaned_offsets(logs)) == ["replace durably a/cleaner-offset-checkpoint"]
+    assert world.did(lambda: write_cleaned_offsets(directories)) == ["replace durably a/cleaner-offset-checkpoint"]
     world.log.advance_log_start(2)
-    assert world.did(lambda: checkpoints.write(logs)) == ["replace durably a/log-start-offset-checkpoint"]
+    assert world.did(lambda: write_checkpoints(directories)) == ["replace durably a/log-start-offset-checkpoint"]
     world.log.flush()
-    assert world.did(lambda: checkpoints.write(logs)) == ["replace durably a/recovery-point-offset-checkpoint"]
+    assert world.did(lambda: write_checkpoints(directories)) == ["replace durably a/recovery-point-offset-checkpoint"]
     marks = {KEY: 1, ("gone", 0): 2}
-    assert world.did(lambda: checkpoints.write_high_watermarks(logs, marks)) == [
+    assert world.did(lambda: write_high_watermarks(directories, marks)) == [
         f"replace durably {it}/replication-offset-checkpoint" for it in ("a", "b")
     ]
-    assert checkpoints.high_watermarks(logs) == {KEY: 1}
+    assert directories.checkpoints.high_watermarks(directories.logs) == {KEY: 1}
 
 
 def test_a_deletion_renames_at_once_and_removes_after_the_delay(world: World) -> None:
@@ -101,6 +108,20 @@ def test_a_deletion_renames_at_once_and_removes_after_the_delay(world: World) ->
     assert world.did(lambda: directories.remove_due(NOW + CONFIG.file_delete_delay_ms)) == [
         "remove all of a/t-0.#-delete"
     ]
+
+
+def test_a_log_that_a_thread_has_is_neither_given_to_its_topic_nor_put_away(world: World) -> None:
+    log, directories = world.log, world.directories
+    log.lend()
+    for ask in (
+        lambda: directories.create(*KEY, TOPIC_ID, CONFIG),
+        lambda: directories.delete(log, NOW),
+        lambda: directories.set_aside(log),
+    ):
+        with pytest.raises(LentError):
+            ask()
+    assert log.take_back(is_whole=True) == []
+    assert directories.create(*KEY, TOPIC_ID, CONFIG) is log
 
 
 def test_what_no_topic_claimed_is_not_put_away(world: World) -> None:
@@ -129,7 +150,7 @@ def test_a_copy_begins_where_its_original_does_and_durably(world: World) -> None
 def test_a_swap_names_the_original_away_before_the_copy_and_each_durably(world: World) -> None:
     log, future = world.log, world.future()
     log.flush()
-    world.directories.checkpoints.write(world.directories.logs)
+    write_checkpoints(world.directories)
     append(future, batch(5))
     future.close(durable=True)
     assert world.did(lambda: world.directories.swapped(log, world.directories.swap(log), NOW)) == [
@@ -141,7 +162,7 @@ def test_a_swap_names_the_original_away_before_the_copy_and_each_durably(world: 
     assert not world.directories.futures
     assert world.directories.next_removal_ms() == NOW + CONFIG.file_delete_delay_ms
     assert (log.parent, log.log_end_offset, log.recovery_point) == (f"{world.disk.root}b", 5, 5)
-    assert world.did(lambda: world.directories.checkpoints.write(world.directories.logs)) == [
+    assert world.did(lambda: write_checkpoints(world.directories)) == [
         "replace durably a/recovery-point-offset-checkpoint",
         "replace durably b/recovery-point-offset-checkpoint",
     ]
@@ -184,6 +205,8 @@ def test_new_logs_go_where_the_fewest_are_and_not_where_none_are_wanted(
     world.directories.roots.cordon([it if it == "*" else f"{world.disk.root}{it}" for it in cordoned])
     parents = [world.directories.create("t", index, TOPIC_ID, CONFIG).parent[-1] for index in range(4)]
     assert "".join(parents) == expected
+    flags = [one.is_cordoned for one in world.directories.describe()]
+    assert flags == [it in cordoned or "*" in cordoned for it in "ab"]
     world.directories.close()
 
 
@@ -257,6 +280,25 @@ def test_a_close_syncs_then_writes_checkpoints_and_marks_last(
     assert done[-6:] == [*first, *second]
     assert all(it.startswith("sync") for it in done[:-6])
     assert ("sync a/t-0/.log" in done, "sync file system a/.lock" in done) == (is_single, not is_single)
+
+
+def test_a_copy_is_closed_before_its_directory_is_marked(world: World) -> None:
+    append(world.future(), batch(5))
+    done = world.did(world.directories.close)
+    marks = [done.index(f"replace durably {it}/.kafka_cleanshutdown") for it in ("a", "b")]
+    assert marks[0] < done.index("sync b/t-0.#-future/.log") < marks[1]
+
+
+def test_what_a_refused_start_has_appended_is_known_to_the_next_one(world: World) -> None:
+    world.directories.close()
+    directories = world.opened()
+    directories.begin()
+    append(world.log, batch(2))
+    directories.give_back()
+    again = world.opened()
+    assert again.roots.was_clean
+    assert (world.log.log_end_offset, world.log.is_loaded) == (7, False)
+    assert world.log.read(5, 1).length > 0
 
 
 @pytest.mark.parametrize("has_begun", [True, False])

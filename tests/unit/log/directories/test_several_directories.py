@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories
+from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories, write_high_watermarks
 from tests.unit.log.logs import NOW, append, batch
 
 from penstock.log.directories.errors import (
@@ -53,9 +53,7 @@ def test_partitions_spread_over_directories_and_high_watermarks_lie_beside_them(
     directories = open_directories(*paths)
     for partition in range(4):
         append(directories.create("t", partition, TOPIC_ID, CONFIG), batch(1))
-    directories.checkpoints.write_high_watermarks(
-        directories.logs, {("t", partition): partition for partition in range(4)}
-    )
+    write_high_watermarks(directories, {("t", partition): partition for partition in range(4)})
     assert directories.checkpoints.high_watermarks(directories.logs) == {
         ("t", partition): partition for partition in range(4)
     }
@@ -193,6 +191,27 @@ def test_a_log_that_was_made_again_while_a_directory_failed_is_the_one_with_reco
     again.close()
 
 
+@pytest.mark.parametrize("counts", [(5, 5), (5, 0), (0, 5), (0, 0)])
+def test_after_a_crash_all_twins_are_recovered_that_have_records(tmp_path: Path, counts: tuple[int, int]) -> None:
+    paths = tmp_path / "one", tmp_path / "two"
+    directories = open_directories(*paths)
+    for topic, count in zip("tu", counts, strict=True):
+        log = directories.create(topic, 0, TOPIC_ID, CONFIG)
+        if count:
+            append(log, batch(count))
+    directories.abandon()
+    (paths[1] / "u-0").rename(paths[1] / "t-0")
+    again = open_directories(*paths)
+    log, twins = again.logs["t", 0], again.twins
+    assert log.directory == str(paths[counts == (0, 5)] / "t-0")
+    assert [twin.directory for twin in twins] == ([str(paths[1] / "t-0")] if all(counts) else [])
+    assert [one.is_loaded for one in (log, *twins)] == [any(counts)] * (1 + len(twins))
+    assert again.next_removal_ms() == (None if all(counts) else CONFIG.file_delete_delay_ms)
+    again.remove_due(NOW)
+    assert [(path / "t-0").exists() for path in paths] == [bool(counts[0]) or not any(counts), bool(counts[1])]
+    again.close()
+
+
 @pytest.mark.parametrize(
     ("total", "free", "has_room"),
     [
@@ -217,7 +236,7 @@ def test_a_hundredth_of_a_disk_is_room_or_enough_for_a_while(
 
 
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"])
-def test_a_full_directory_keeps_no_checkpoints_from_the_others(
+def test_a_directory_that_is_full_says_so_of_its_checkpoints_and_the_other_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     directories = open_directories(tmp_path / "a", tmp_path / "b")
@@ -231,10 +250,17 @@ def test_a_full_directory_keeps_no_checkpoints_from_the_others(
         replace_file(disk, path, content, durable=durable)
 
     monkeypatch.setattr(Disk, "replace_file", replace)
+    checkpoints, logs, (full, other) = directories.checkpoints, directories.logs, directories.roots.online
+    marks = {("t", 0): 1, ("t", 1): 1}
+    logs["t", 0].cleaned_to = 1
+    for write in (checkpoints.write, checkpoints.write_cleaned_offsets):
+        with pytest.raises(KafkaError, match="no room"):
+            write(logs, full)
+        write(logs, other)
     with pytest.raises(KafkaError, match="no room"):
-        directories.checkpoints.write(directories.logs)
-    with pytest.raises(KafkaError, match="no room"):
-        directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 1, ("t", 1): 1})
+        checkpoints.write_high_watermarks(logs, marks, full)
+    checkpoints.write_high_watermarks(logs, marks, other)
+    assert (full.health.is_full, other.health.is_full) == (True, False)
     assert "t 1" in (tmp_path / "b" / name).read_text()
     directories.abandon()
 

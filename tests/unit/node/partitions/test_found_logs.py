@@ -11,6 +11,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.unit.log.directories.opened import write_high_watermarks
 from tests.unit.node.on_disk import NODE_ID, NOW_MS, TOPIC_ID, Node, batch, topic_records
 
 from penstock.log.checkpoint import encode_partition_metadata
@@ -34,7 +35,7 @@ def filled(path: Path, *, records: int) -> UUID:
     log = directories.create("orders", 0, TOPIC_ID, LogConfig())
     for _ in range(records):
         log.append_as_leader(memoryview(bytearray(batch(b"x"))), now_ms=NOW_MS, leader_epoch=0)
-    directories.checkpoints.write_high_watermarks(directories.logs, {("orders", 0): records})
+    write_high_watermarks(directories, {("orders", 0): records})
     (directory_id,) = directories.roots.online_ids
     directories.close()
     return directory_id

@@ -202,3 +202,16 @@ async def test_what_nobody_waits_for_is_told_if_it_failed(
         future.set_exception(error)
     _tell(future)
     assert len(caplog.records) == told
+
+
+async def test_a_directory_that_is_full_keeps_nothing_from_the_others(tmp_path: Path) -> None:
+    places, done = [str(tmp_path / name) for name in ("full", "well", "other")], set[str]()
+
+    def work(directory: LogDirectory) -> None:
+        if directory.path == places[0]:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+        done.add(directory.path)
+
+    with node_on(tmp_path / "full", log_dirs=",".join(places)) as node, pytest.raises(KafkaError, match="no room"):
+        await EachDisk(node.directories.roots, 30).do(work)
+    assert done == set(places[1:])
