@@ -1,12 +1,14 @@
 """One rule for failing disks: what failed is never tried again and then acknowledged (`penstock.log.health`)."""
 
 import errno
+import os
 import shutil
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
 import pytest
+from tests.unit.log.directories.opened import open_directories, write_high_watermarks
 from tests.unit.log.failing_disk import FailingDisk
 from tests.unit.log.logs import append, batch, open_log
 
@@ -14,6 +16,7 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import LockedDirectoryError, LogDirectoryError, UnusableDirectoryError
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.internal_topics import CLUSTER_METADATA, CLUSTER_METADATA_ID
 
 CONFIG = LogConfig(file_delete_delay_ms=1000)
 FLUSHES_EACH = LogConfig(flush_messages=1)
@@ -48,6 +51,7 @@ def test_after_a_sync_that_failed_nothing_counts_as_kept_or_is_tried_again(tmp_p
     disk.fail("sync", ".log", number)
     refused(log.flush)
     refused(append, log, batch(1, producer=(7, 0, 0)))
+    refused(log.append_as_follower, batch(1))
     refused(log.flush)
     assert log.kept_offset == 0
     log.abandon()
@@ -154,6 +158,43 @@ def test_a_replica_that_may_lie_in_an_offline_directory_is_not_made_anew(tmp_pat
     assert directories.create("t", 3, TOPIC_ID, CONFIG, assigned=first, is_new=False).parent == str(tmp_path / "p1")
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_log_in_a_directory_that_failed_is_made_elsewhere_if_it_is_new(tmp_path: Path, *, is_new: bool) -> None:
+    disk = FailingDisk()
+    directories = open_two(tmp_path, disk)
+    first, second = directories.roots.online_ids
+    log = directories.create("t", 0, TOPIC_ID, CONFIG, assigned=second)
+    disk.fail("write", "p2/")
+    refused(append, log, batch(1))
+    if not is_new:
+        refused(directories.create, "t", 0, TOPIC_ID, CONFIG, is_new=False, assigned=first)
+        assert directories.logs["t", 0] is log
+        return
+    other = directories.create("t", 0, TOPIC_ID, CONFIG)
+    assert (other.parent, append(other, batch(1))) == (str(tmp_path / "p1"), 0)
+    assert directories.create("t", 0, TOPIC_ID, CONFIG) is other
+
+
+def test_a_log_in_a_directory_that_failed_is_not_put_away(tmp_path: Path) -> None:
+    directories = open_two(tmp_path)
+    log = directories.create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(1))
+    log.health.report(OSError(errno.EIO, "Input/output error"), "reading")
+    refused(directories.delete, log, 0)
+    refused(directories.set_aside, log)
+    assert (directories.logs, log.is_deleted, log.is_loaded) == ({("t", 0): log}, False, True)
+    assert (tmp_path / "p1" / "t-0").is_dir()
+    directories.abandon()
+
+
+def test_where_no_directory_for_data_is_online_no_log_is_made(tmp_path: Path) -> None:
+    directories = open_directories(tmp_path / "p1", metadata=tmp_path / "m")
+    directories.roots.for_data[0].health.report(OSError(errno.EIO, "Input/output error"), "reading")
+    assert "p1" in str(refused(directories.create, "t", 0, TOPIC_ID, CONFIG))
+    assert directories.create(CLUSTER_METADATA, 0, CLUSTER_METADATA_ID, CONFIG).parent == str(tmp_path / "m")
+    directories.abandon()
+
+
 def test_without_its_metadata_log_a_node_cannot_go_on(tmp_path: Path) -> None:
     disk = FailingDisk()
     directories = open_two(tmp_path, disk)
@@ -171,6 +212,10 @@ def test_a_close_marks_as_clean_what_did_not_fail(tmp_path: Path) -> None:
     refused(directories.close)
     assert (tmp_path / "p1" / ".kafka_cleanshutdown").exists()
     assert not (tmp_path / "p2" / ".kafka_cleanshutdown").exists()
+    assert directories.logs == {}
+    again = open_two(tmp_path)
+    assert [directory.is_clean for directory in again.roots.online] == [True, False], "their locks are free"
+    again.close()
 
 
 # at the start
@@ -196,6 +241,41 @@ def test_a_bad_directory_at_the_start_is_like_one_that_failed(tmp_path: Path, ca
     directories.close()
     assert not (tmp_path / "p1" / "t-1").exists()
     assert (tmp_path / "p1" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("where", ["p1", "p2"])
+@pytest.mark.parametrize(
+    ("clean", "call", "path", "number"),
+    [
+        (True, "read file", "meta.properties", errno.EIO),
+        (True, "read file", ".kafka_cleanshutdown", errno.EIO),
+        (True, "directories", "", errno.EIO),
+        (True, "read file", "recovery-point-offset-checkpoint", errno.EIO),
+        (True, "read file", "log-start-offset-checkpoint", errno.EIO),
+        (True, "read file", "cleaner-offset-checkpoint", errno.EIO),
+        (False, "names", "t-", errno.EIO),
+        (False, "open", "t-", errno.EIO),
+        (True, "remove", ".kafka_cleanshutdown", errno.EROFS),
+        (True, "sync directory", "", errno.EIO),
+    ],
+)
+def test_a_directory_is_offline_whatever_of_it_cannot_be_read_or_written_and_the_node_may_need_it(
+    tmp_path: Path, where: str, clean: bool, call: str, path: str, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first one has the metadata log."""
+    two_with_logs(tmp_path, clean=clean)
+    disk = FailingDisk()
+    disk.fail(call, f"{where}/{path}" if path else where, number)
+    if where == "p1":
+        with pytest.raises(UnusableDirectoryError, match=os.strerror(number)):
+            open_two(tmp_path, disk)
+        return
+    directories = open_two(tmp_path, disk)
+    (offline,) = directories.roots.offline
+    assert (offline.path, type(offline.problem)) == (str(tmp_path / where), UnusableDirectoryError)
+    assert caplog.text.count("This node starts without it") == 1
+    assert append(directories.logs["t", 0], batch(1)) == 3
+    directories.abandon()
 
 
 def test_a_bad_meta_properties_in_one_of_two_is_a_bad_directory(tmp_path: Path) -> None:
@@ -269,7 +349,7 @@ def test_a_directory_that_fails_when_its_high_watermarks_are_read_is_offline(tmp
     directories = open_two(tmp_path, disk)
     for index in range(2):
         directories.create("t", index, TOPIC_ID, CONFIG)
-    directories.checkpoints.write_high_watermarks(directories.logs, {("t", 0): 3, ("t", 1): 4})
+    write_high_watermarks(directories, {("t", 0): 3, ("t", 1): 4})
     disk.fail("read file", "p2/replication-offset-checkpoint")
     assert directories.checkpoints.high_watermarks(directories.logs).keys() == {
         key for key, log in directories.logs.items() if log.parent.endswith("p1")

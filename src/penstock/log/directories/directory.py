@@ -13,6 +13,7 @@ directory is never renamed or deleted, whatever the metadata say.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from random import Random
@@ -122,17 +123,14 @@ class LogDirectories:
     def begin(self) -> None:
         """From here on logs are written, and a crash needs a recovery. Raises LogDirectoryError, KafkaError."""
         self.roots.make()
-        known = len(self.roots.offline)
         for directory in self.roots.online:
             try:
                 directory.forget_clean_shutdown()
             except OSError as error:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
-        if len(self.roots.offline) > known:
-            self.roots.check()
+        self.roots.check()
         for log in self._useless:
             self._remove_later(log, 0)
-        self._useless = []
 
     def create(
         self,
@@ -248,10 +246,7 @@ class LogDirectories:
         online = [directory for directory in online if not self.roots.is_cordoned(directory.path)] or online
         if len(online) == 1:
             return online[0]
-        counts = dict.fromkeys((directory.path for directory in online), 0)
-        for log in self.logs.values():
-            if log.parent in counts:
-                counts[log.parent] += 1
+        counts = Counter(log.parent for log in self.logs.values())
         return min(online, key=lambda directory: counts[directory.path])
 
     def delete(self, log: PartitionLog, now_ms: int) -> None:
@@ -263,7 +258,6 @@ class LogDirectories:
             message = f"{log.directory} is not deleted: no topic has claimed it by its id"
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, message)
         log.health.check()
-        log.check_not_lent()
         log.abandon()  # first: a thread that flushes it must not take its files for lost
         self._remove_later(log, now_ms)
         self._forget(log)

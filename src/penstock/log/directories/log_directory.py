@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from uuid import UUID
 
 from penstock.log.checkpoint import CorruptCheckpointError, TopicPartition, encode_offsets, read_offsets
@@ -62,7 +63,7 @@ class LogDirectory:
         self.is_clean = False
         self.is_marked = True
         self.is_missing = False
-        self._found_mark = b""
+        self._found_mark: bytes | None = None
         self.clean_broker_epoch = UNKNOWN_EPOCH
         self._written: dict[str, bytes] = {}
         self._gone: set[TopicPartition] = set()
@@ -109,15 +110,11 @@ class LogDirectory:
             self.health.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
 
     def _look_for_mark(self) -> None:
-        path = f"{self.path}/{CLEAN_SHUTDOWN}"
-        self.is_clean = self._disk.exists(path)
-        if not self.is_clean:
-            return
-        try:
-            self._found_mark = self._disk.read_file(path) or b""
-            self.clean_broker_epoch = int(json.loads(self._found_mark)["brokerEpoch"])
-        except (OSError, ValueError, KeyError, TypeError):
-            self.clean_broker_epoch = UNKNOWN_EPOCH
+        self._found_mark = self._disk.read_file(f"{self.path}/{CLEAN_SHUTDOWN}")
+        self.is_clean = self._found_mark is not None
+        if self._found_mark is not None:
+            with suppress(ValueError, KeyError, TypeError):
+                self.clean_broker_epoch = int(json.loads(self._found_mark)["brokerEpoch"])
 
     def recovery_points(self) -> dict[TopicPartition, int]:
         """Up to where each partition was flushed; empty if that is not known, which costs a longer recovery."""
@@ -211,6 +208,7 @@ class LogDirectory:
 
     def close_as_found(self) -> None:
         """The same with the mark that was found. Raises OSError."""
+        assert self._found_mark is not None
         self._mark(self._found_mark)
 
     def _mark(self, content: bytes) -> None:

@@ -53,6 +53,7 @@ class LogRoots:
         self.metadata_path = self._data_paths[0] if metadata_path is None else spelled(metadata_path)
         self._by_path: dict[str, LogDirectory] = {}
         self._cordoned: list[str] = []
+        self._told: set[str] = set()
         self._without_identity: list[LogDirectory] = []
         """Their `meta.properties` are to be written, as they are new or from before KIP-858."""
         try:
@@ -136,12 +137,14 @@ class LogRoots:
         return None
 
     def check(self) -> None:
-        """At the start: log the directories that cannot be opened. Raises LogDirectoryError if they are needed."""
+        """At the start: log each directory that cannot be opened, once. Raises LogDirectoryError if it is needed."""
         problem = self.why_unusable()
         if problem is not None:
             raise problem
         for directory in self.offline:
-            logger.error("%s. This node starts without it", directory.problem or directory.health.failure)
+            if directory.path not in self._told:
+                logger.error("%s. This node starts without it", directory.problem or directory.health.failure)
+                self._told.add(directory.path)
 
     def _identify(self, cluster_id: str | None) -> str:
         """Compare `meta.properties`, and draw missing ids; returns the cluster's id."""
@@ -168,7 +171,6 @@ class LogRoots:
 
     def make(self) -> None:
         """Missing directories and identities. Raises LogDirectoryError where the node needs the directory."""
-        known = len(self.offline)
         for directory in self._without_identity:
             directory_id = directory.directory_id
             identity = MetaProperties(cluster_id=self.cluster_id, node_id=self._node_id, directory_id=directory_id)
@@ -178,8 +180,7 @@ class LogRoots:
             except OSError as error:
                 directory.give_up(UnusableDirectoryError(directory.path, error))
         self._without_identity = []
-        if len(self.offline) > known:
-            self.check()
+        self.check()
 
     def _read_identity(self, directory: LogDirectory) -> MetaProperties | None:
         try:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -10,29 +11,30 @@ from penstock.log.directories.errors import LogDirectoryError
 from penstock.log.directories.formatting import AlreadyFormattedError
 
 PATH = "/data/one"
-ALL: list[tuple[LogDirectoryError, str]] = [
-    (errors.UnusableDirectoryError(PATH, OSError(errno.EIO, "Input/output error")), "Input/output error"),
-    (errors.OfflineDirectoryError(PATH, f"{PATH} failed", "it is needed"), "it is needed"),
-    (errors.LockedDirectoryError(PATH), "another process"),
-    (errors.ForeignDirectoryError(PATH, "node.id", 3, 4), "node.id 3, this node has node.id 4"),
-    (errors.CopiedDirectoryError(PATH, "/data/two", "an-id"), "/data/two and"),
-    (errors.BadMetaPropertiesError(PATH, "lacks node.id"), "lacks node.id"),
-    (errors.DamagedDirectoryError(PATH, "no batch"), "no batch"),
-    (errors.MisplacedMetadataError(PATH, "/data/two"), "metadata.log.dir"),
-    (errors.NotMetadataLogError(PATH, ["old-delete"]), "rename old-delete to __cluster_metadata-0"),
-    (errors.NotMetadataLogError(PATH, []), "restore __cluster_metadata-0 from a backup"),
-    (errors.RenamedMetadataError(PATH, ["older-delete", "old-delete"]), "rename old-delete to"),
-    (errors.UnformattedMetadataError(PATH), "not formatted"),
-    (AlreadyFormattedError(PATH), "--ignore-formatted"),
+ALL: list[tuple[Callable[[], LogDirectoryError], str]] = [
+    (lambda: errors.UnusableDirectoryError(PATH, OSError(errno.EIO, "Input/output error")), "Input/output error"),
+    (lambda: errors.OfflineDirectoryError(PATH, f"{PATH} failed", "it is needed"), "it is needed"),
+    (lambda: errors.LockedDirectoryError(PATH), "another process"),
+    (lambda: errors.ForeignDirectoryError(PATH, "node.id", 3, 4), "node.id 3, this node has node.id 4"),
+    (lambda: errors.CopiedDirectoryError(PATH, "/data/two", "an-id"), "/data/two and"),
+    (lambda: errors.BadMetaPropertiesError(PATH, "lacks node.id"), "lacks node.id"),
+    (lambda: errors.DamagedDirectoryError(PATH, "no batch"), "no batch"),
+    (lambda: errors.MisplacedMetadataError(PATH, "/data/two"), "metadata.log.dir"),
+    (lambda: errors.NotMetadataLogError(PATH, ["old-delete"]), "rename old-delete to __cluster_metadata-0"),
+    (lambda: errors.NotMetadataLogError(PATH, []), "restore __cluster_metadata-0 from a backup"),
+    (lambda: errors.RenamedMetadataError(PATH, ["older-delete", "old-delete"]), "rename old-delete to"),
+    (lambda: errors.UnformattedMetadataError(PATH), "not formatted"),
+    (lambda: AlreadyFormattedError(PATH), "--ignore-formatted"),
 ]
 
 
 def test_all_are_in_the_table() -> None:
-    assert {type(error) for error, _ in ALL} == set(LogDirectoryError.__subclasses__())
+    assert {type(make()) for make, _ in ALL} == set(LogDirectoryError.__subclasses__())
 
 
-@pytest.mark.parametrize(("error", "says"), ALL)
-def test_it_names_the_directory_and_the_cause(error: LogDirectoryError, says: str) -> None:
+@pytest.mark.parametrize(("make", "says"), ALL)
+def test_it_names_the_directory_and_the_cause(make: Callable[[], LogDirectoryError], says: str) -> None:
+    error = make()
     assert error.path == PATH
     assert PATH in str(error)
     assert says in str(error)

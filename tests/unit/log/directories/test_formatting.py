@@ -6,6 +6,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from tests.unit.log.recorded_disk import RecordedDisk
 
 from penstock.log.directories.errors import (
     BadMetaPropertiesError,
@@ -20,7 +21,12 @@ from penstock.log.directories.formatting import (
     identities,
     write_first_snapshot,
 )
-from penstock.log.directories.meta_properties import MetaProperties
+from penstock.log.directories.meta_properties import (
+    MetaProperties,
+    parse_properties,
+    read_meta_properties,
+    write_meta_properties,
+)
 from penstock.log.disk import Disk
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 
@@ -124,3 +130,56 @@ def test_the_first_snapshot_is_written_where_there_is_no_other_metadata_log(dire
     with pytest.raises(UnformattedMetadataError):
         write_first_snapshot(Disk(), str(path), "0-0.checkpoint", b"again")
     assert (log / "0-0.checkpoint").read_bytes() == b"content"
+
+
+def test_what_is_formatted_outlives_a_power_cut(tmp_path: Path) -> None:
+    disk, path = RecordedDisk(tmp_path), str(tmp_path / "a")
+    list(format_directories(disk, [path], cluster_id="one", node_id=1, random=Random(1)))
+    assert disk.take() == ["make a", "replace durably a/meta.properties"]
+    write_first_snapshot(disk, path, "0-0.checkpoint", b"content")
+    log = f"a/{CLUSTER_METADATA}-0"
+    assert disk.take() == [f"make {log}", f"replace durably {log}/0-0.checkpoint", "sync directory a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("", {}),
+        ("a=1", {"a": "1"}),
+        ("\n  \n# c=2\n  ! d=3\n a = 1 \nb=x=y\n\n", {"a": "1", "b": "x=y"}),
+        ("a\n", {"a": ""}),
+        ("a=1\na=2\n", {"a": "2"}),
+    ],
+)
+def test_properties_are_lines_and_some_are_comments(text: str, pairs: dict[str, str]) -> None:
+    assert parse_properties(text) == pairs
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("version=1\ncluster.id=c\nnode.id=3\n", (3, None)),
+        ("version=0\ncluster.id=c\nbroker.id=3\n", (3, None)),
+        ("version=1\ncluster.id=c\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAABQ\n", (0, HERE)),
+        ("version=1\ncluster.id=c\nbroker.id=3\n", "lacks node.id"),
+        ("version=0\ncluster.id=c\nnode.id=3\n", "lacks broker.id"),
+        ("version=1\ncluster.id=\nnode.id=3\n", "lacks cluster.id"),
+        ("version=1\ncluster.id=c\nnode.id=-3\n", "has node.id=-3, which is not a number"),
+        ("version=2\ncluster.id=c\nnode.id=3\n", "has version 2, which is not 0 or 1"),
+        ("cluster.id=c\nnode.id=3\n", "has version None"),
+        ("version=1\ncluster.id=c\nnode.id=3\ndirectory.id=x\n", "has directory.id=x, which is not a uuid"),
+    ],
+)
+def test_whose_a_directory_is_is_read_or_told_to_be_nonsense(
+    tmp_path: Path, content: str, found: str | tuple[int, UUID | None]
+) -> None:
+    assert read_meta_properties(Disk(), str(tmp_path)) is None
+    (tmp_path / "meta.properties").write_text(content)
+    if isinstance(found, str):
+        with pytest.raises(BadMetaPropertiesError, match=found):
+            read_meta_properties(Disk(), str(tmp_path))
+        return
+    expected = MetaProperties(cluster_id="c", node_id=found[0], directory_id=found[1])
+    assert read_meta_properties(Disk(), str(tmp_path)) == expected
+    write_meta_properties(Disk(), str(tmp_path), expected)
+    assert read_meta_properties(Disk(), str(tmp_path)) == expected

@@ -1,10 +1,12 @@
 """One log directory: what its files say, and what is believed where they are damaged."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from penstock.log.checkpoint import encode_offsets
+from penstock.log.directories.description import DirectoryDescription, describe
 from penstock.log.directories.errors import LockedDirectoryError
 from penstock.log.directories.log_directory import CHECKPOINTS, LogDirectory
 from penstock.log.disk import Disk
@@ -84,4 +86,29 @@ def test_a_checkpoint_is_written_where_it_changed(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == encode_offsets({("t", 0): 6})
     directory.write_cleaned_offsets({})
     assert (tmp_path / CHECKPOINTS[2]).read_bytes() == encode_offsets({})
+    directory.abandon()
+
+
+class Measured(Disk):
+    def space(self, path: str) -> tuple[int, int]:
+        if path.endswith("broken"):
+            raise OSError(errno.EIO, "Input/output error")
+        return 50, 20
+
+
+@pytest.mark.parametrize(("name", "fails"), [("well", False), ("well", True), ("broken", False), ("broken", True)])
+def test_what_is_known_of_its_room(tmp_path: Path, name: str, fails: bool) -> None:
+    path = str(tmp_path / name)
+    directory = LogDirectory(Measured(), path)
+    if fails:
+        directory.health.report(OSError(errno.EIO, "Input/output error"), "reading")
+    found = describe(Measured(), directory)
+    if name == "well" and not fails:
+        assert found == DirectoryDescription(path=path, total_bytes=50, usable_bytes=20)
+        assert (found.failure, found.is_cordoned) == (None, False)
+        return
+    assert (found.path, found.total_bytes, found.usable_bytes) == (path, -1, -1)
+    assert found.failure is not None
+    assert ("reading" in str(found.failure.message)) is fails
+    assert directory.health.failure is not None
     directory.abandon()
