@@ -192,7 +192,7 @@ class World:
             self.plain.cut_to(end)
             self.epochs = [one for one in self.epochs if one[1] < end]
             self.end = end
-        self.cleaned = min(self.cleaned, offset) if is_cut else self.cleaned
+        self.cleaned = min(self.cleaned, self.end) if is_cut else self.cleaned
         assert self.log.truncate_to(offset) == self.end
         assert (self.log.changes > changes) is is_cut
 
@@ -226,7 +226,11 @@ class World:
         changes = self.log.changes
         assert self.log.retire_below_start(self.draws.now_ms) == count
         assert (self.log.changes > changes) is bool(count)
+        self.retired(count)
+
+    def retired(self, count: int) -> None:
         self.due_ms = self.draws.now_ms + DELAY_MS
+        assert not count or max(due_ms for due_ms, _ in self.removals._due) == self.due_ms
         self.gone()
 
     def remove(self) -> None:
@@ -243,8 +247,7 @@ class World:
         count = self.log.apply_retention(self.draws.now_ms, high_watermark=self.end)
         self.begins(bases[count])
         assert (self.first_base(), self.log.changes > changes) == (bases[count], bool(count))
-        self.due_ms = self.draws.now_ms + DELAY_MS
-        self.gone()
+        self.retired(count)
 
     def gone(self) -> None:
         first = self.first_base()
@@ -272,6 +275,8 @@ class World:
         assert (start is None) is (self.start <= self.first_base() or not self.start)
         self.log.close(durable=is_durable)
         assert (self.log.is_loaded, self.log.recovery_point, self.log.is_trusted) == (False, self.end, True)
+        now_ms = self.draws.now_ms
+        assert (self.log.is_dirty, self.log.flush_is_due(now_ms), self.log.maybe_flush(now_ms)) == (False,) * 3
         assert (self.log.log_end_offset, self.log.kept_offset, self.log.is_loaded) == (self.end, self.end, False)
         assert self.log.start_to_checkpoint == (self.start or None)
         assert self.log.size_bytes == sum(len(one.content) for one in self.batches)
@@ -301,8 +306,9 @@ class World:
         assert self.log.recovery_point == content.recovery_point
         assert self.log.start_to_checkpoint == (self.start or None)
         for ask in (lambda: self.log.log_end_offset, lambda: self.log.read(0, 1), self.log.close, self.log.load):
-            with pytest.raises(LentError):
+            with pytest.raises(LentError, match="waits for its disk") as refusal:
                 ask()
+            assert refusal.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert self.log.when_back(self.check)
         is_whole = self.random.random() < 0.5
         assert self.log.take_back(is_whole=is_whole) == [self.check]

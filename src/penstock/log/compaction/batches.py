@@ -100,7 +100,7 @@ def _marker(batch: memoryview, header: BatchHeader, terms: Terms, *, is_needless
         data = unpacked(batch, header, terms.max_unpacked_bytes)
         kept = Kept(data, header.record_count, False, header.max_timestamp)
         return _rewritten(header, kept, terms.now_ms + terms.delete_retention_ms)
-    if not is_needless or (header.record_count and terms.now_ms < header.base_timestamp):
+    if not is_needless or terms.now_ms < header.base_timestamp:
         return Filtered(batch, header, header.record_count)
     return _without_records(header, terms)
 
@@ -131,9 +131,8 @@ def _rewritten(header: BatchHeader, kept: Kept, horizon_ms: int | None) -> Filte
     data, attributes, base_timestamp = kept.data, header.attributes, header.base_timestamp
     max_timestamp = header.max_timestamp if header.is_log_append_time else kept.max_timestamp
     if horizon_ms is not None:
-        shift = 0 if header.is_log_append_time else header.base_timestamp - horizon_ms
         fixed = header.max_timestamp - horizon_ms if header.is_log_append_time else None
-        data = _rebased(data, kept.records, shift, fixed)
+        data = _rebased(data, kept.records, header.base_timestamp - horizon_ms, fixed)
         attributes, base_timestamp = attributes | DELETE_HORIZON, horizon_ms
     payload = compress(header.compression, data)
     changed = header._replace(

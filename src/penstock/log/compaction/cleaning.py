@@ -16,7 +16,7 @@ from penstock.log.disk import Disk
 from penstock.log.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_prefix
 from penstock.log.open_files import OpenFiles
 from penstock.log.segment import Segment
-from penstock.protocol.batch import HEADER_SIZE, LENGTH_END, BatchHeader
+from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.records import iterate_batches
 
 MIN_BUFFER_BYTES = 4096
@@ -108,7 +108,8 @@ def _batches(work: Round, segment: SegmentFacts, disk: Disk) -> Iterator[tuple[m
     file = disk.open_for_reading(_path_of(work, segment))
     position, wanted = 0, max(work.io_bytes, MIN_BUFFER_BYTES)
     while position < segment.size:
-        chunk = memoryview(file.read_at(min(wanted, segment.size - position), position))
+        asked = min(wanted, segment.size - position)
+        chunk = memoryview(file.read_at(asked, position))
         done = 0
         for at, header in iterate_batches(chunk):
             done = at + header.size_in_bytes
@@ -118,13 +119,13 @@ def _batches(work: Round, segment: SegmentFacts, disk: Disk) -> Iterator[tuple[m
             position += done
             wanted = max(work.io_bytes, MIN_BUFFER_BYTES)
         else:
-            wanted = _size_of_first(chunk, segment, position)
+            wanted = _size_of_first(chunk, asked, segment, position)
 
 
-def _size_of_first(chunk: memoryview, segment: SegmentFacts, position: int) -> int:
-    """How much to read for a batch that is larger than the chunk."""
-    size = LENGTH_END + int.from_bytes(chunk[8:LENGTH_END], "big") if len(chunk) >= HEADER_SIZE else 0
-    if not len(chunk) < size <= segment.size - position:
+def _size_of_first(chunk: memoryview, asked: int, segment: SegmentFacts, position: int) -> int:
+    """How much to read for a batch that is larger than what was asked for; the file may end before."""
+    size = read_header(chunk).size_in_bytes
+    if not asked < size <= segment.size - position:
         raise UncleanableError(
             f"no whole batch at position {position} of the segment {offset_prefix(segment.base_offset)}"
         )

@@ -50,11 +50,9 @@ def cleanable(
     barrier = min(stable_offset, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
-        for segment in dirty:
-            if segment.base_offset >= barrier:
-                break
-            if segment.largest_timestamp() > youngest:
-                barrier = segment.base_offset
+        candidates = (segment for segment in dirty if segment.base_offset < barrier)
+        young = (segment.base_offset for segment in candidates if segment.largest_timestamp() > youngest)
+        barrier = next(young, barrier)
     barrier = max(first_dirty, barrier)
     whole = [
         segment

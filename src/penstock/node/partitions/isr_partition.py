@@ -247,6 +247,7 @@ class IsrPartition(Partition):
     def was_cut(self) -> None:
         """The log ends sooner, or begins anew."""
         log = self.log
+        log.cleaned_to = min(log.cleaned_to, log.log_end_offset)  # the cut may have been within a batch
         self.committed.cut_to(log.log_end_offset)
         call(self.committed.advance(log.log_start_offset))
         if self.role is not None:  # else it may not be held any more

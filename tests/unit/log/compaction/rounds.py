@@ -63,6 +63,8 @@ def compact(
     by_base = {segment.base_offset: segment for segment in segments}
     for step in run_round(work, make_keys(work.dedupe_bytes, work.load_factor), disk):
         if isinstance(step, Cleaned):
+            markers = {header.base_offset for header, _ in batches(log) if header.is_control}
+            assert markers.issuperset(step.gone)
             assert log.swap_in([by_base[base] for base in step.base_offsets], now_ms, step.gone)
         elif isinstance(step, Summary):
             log.cleaned_to = step.end_offset

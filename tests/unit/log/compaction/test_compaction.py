@@ -1,17 +1,20 @@
 """A round of compaction: of each key the last record stays, with all that belongs to it."""
 
+import os
 from pathlib import Path
 
 import pytest
-from tests.unit.log.compaction.rounds import COMPACTED, NOW, Pair, batches, compact, last_values, pairs, records
+from tests.unit.log.compaction.rounds import COMPACTED, NOW, Pair, batches, compact, last_values, pairs, plain, records
 from tests.unit.log.logs import append, open_log, run_through
+from tests.unit.log.recorded_disk import RecordedDisk
 
 from penstock.log.compaction import cleaning
 from penstock.log.compaction.batches import UncleanableError
+from penstock.log.compaction.cleaning import run_round
 from penstock.log.compaction.plain_keys import BYTES_PER_KEY
-from penstock.log.compaction.preparing import Buffers
-from penstock.log.compaction.rounds import Summary
-from penstock.log.disk import Disk
+from penstock.log.compaction.preparing import Buffers, look_at, prepare
+from penstock.log.compaction.rounds import Cleaned, Moved, Summary
+from penstock.log.disk import Disk, OpenFile
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
 from penstock.protocol.compression import Compression
@@ -93,10 +96,51 @@ def test_a_segment_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_batch_may_be_larger_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cleaning, "MIN_BUFFER_BYTES", 100)
+    monkeypatch.setattr(cleaning, "MIN_BUFFER_BYTES", 100)  # less than a batch
     log = filled(tmp_path, *(pairs(("a", f"{number}{PAD}"), ("b", f"{number}{PAD}")) for number in range(3)))
-    compact(log, Disk(), buffers=Buffers(io_bytes=100))
+    compact(log, Disk(), buffers=Buffers(io_bytes=1))
     assert records(log) == [(4, "a", f"2{PAD}"), (5, "b", f"2{PAD}"), (6, "active", "1")]
+
+
+def test_no_step_moves_more_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "MIN_BUFFER_BYTES", 1)
+    log = open_log(tmp_path, COMPACTED.replace(segment_bytes=10_000))
+    for number in range(30):
+        append(log, pairs((f"k{number}", PAD * 4 if number == 10 else PAD)))
+    roll(log)
+    found = look_at(log, log.log_end_offset, NOW)
+    work, _ = prepare(log, found, Buffers(io_bytes=400), NOW)
+    largest, size = len(pairs(("k10", PAD * 4))), log.segments[0].size
+    moved = [step.count for step in run_round(work, plain(1 << 20, 0.9), Disk()) if isinstance(step, Moved)]
+    assert max(moved) <= 2 * max(400, largest)
+    assert sum(count > 2 * 400 for count in moved) <= 1, "only that of the large batch"
+    assert sum(moved) == 3 * size, "read twice, and written"
+
+
+def open_names() -> list[str]:
+    """Of files of this process, where the system tells them."""
+    folder = Path("/proc/self/fd")
+    links = [str(one) for one in folder.iterdir()] if folder.exists() else []
+    return [os.readlink(link) for link in links if os.path.lexists(link)]
+
+
+def test_what_comes_out_of_a_round_is_synced_and_closed_before_it_is_swapped_in(tmp_path: Path) -> None:
+    disk = RecordedDisk(tmp_path)
+    log = filled(tmp_path, pairs(("a", "1")), pairs(("a", "2")), disk=disk)
+    work, segments = prepare(log, look_at(log, log.log_end_offset, NOW), Buffers(), NOW)
+    disk.take()
+    (cleaned,) = (step for step in run_round(work, plain(1 << 20, 0.9), disk) if isinstance(step, Cleaned))
+    new = f"t-0/{0:020d}"
+    indexes = [f"{new}.index.cleaned", f"{new}.timeindex.cleaned"]
+    assert disk.take() == [
+        *(f"remove {name}" for name in indexes),
+        *(f"{call} {new}.log.cleaned" for call in ("truncate", "write", "sync")),
+        *(f"write {name}" for name in indexes[1:]),
+        *(f"sync {name}" for name in indexes[1:]),
+    ]
+    assert not any(name.endswith(".cleaned") for name in open_names())
+    assert log.swap_in(segments, NOW, cleaned.gone)
+    assert log._removals.next_deadline_ms() == NOW + COMPACTED.file_delete_delay_ms
 
 
 def test_a_second_round_changes_nothing_that_is_clean(tmp_path: Path) -> None:
@@ -241,8 +285,10 @@ def test_markers_stay(tmp_path: Path) -> None:
     log.append_as_leader(memoryview(marker), leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
     roll(log)
     append(log, pairs(("b", "1")))
-    compact(log, Disk())
-    assert [header.is_control for header, _ in batches(log)] == [False, False, True, False]
+    for now_ms in (NOW, NOW + COMPACTED.delete_retention_ms, NOW + 3 * COMPACTED.delete_retention_ms):
+        log.cleaned_to = 0
+        compact(log, Disk(), now_ms=now_ms)
+        assert [header.is_control for header, _ in batches(log)] == [False, False, True, False]
 
 
 # what cannot be compacted
@@ -266,6 +312,24 @@ def test_a_batch_whose_length_makes_no_sense_ends_the_round(tmp_path: Path, numb
     damaged = bytearray(file.read_bytes())
     damaged[at + 8 : at + 12] = length.to_bytes(4, "big", signed=True)
     file.write_bytes(damaged)
+    with pytest.raises(DecodeError):
+        compact(log, Disk())
+
+
+@pytest.mark.parametrize("missing", [1, 60, 61, 75, 200])
+def test_a_file_that_is_shorter_than_its_segment_ends_the_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    log = filled(tmp_path, pairs(("a", "1")), pairs(("a", "2")))
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-missing])
+    reads, read_at = iter(range(20)), OpenFile.read_at
+
+    def read(file: OpenFile, length: int, position: int) -> bytes:
+        assert next(reads, None) is not None, "it reads the same again and again"
+        return read_at(file, length, position)
+
+    monkeypatch.setattr(OpenFile, "read_at", read)
     with pytest.raises(DecodeError):
         compact(log, Disk())
 
@@ -311,3 +375,6 @@ def test_a_segment_that_was_cut_meanwhile_is_not_replaced(tmp_path: Path) -> Non
     log.truncate_to(3)
     assert not log.swap_in(old, NOW)
     assert log.log_end_offset == 3
+    log.abandon()
+    assert not log.swap_in(old, NOW), "it is not read in"
+    assert not log.is_loaded

@@ -71,3 +71,8 @@ def test_both_ways_take_the_same(make_keys: Callable[[int, float], Keys], data: 
         keys.index(data, header(1), 0)
     with pytest.raises(DecodeError):
         keys.keep(data, header(1), -1, False)
+
+
+@pytest.mark.parametrize("make_keys", [PlainKeys, compiled_keys.CompiledKeys])
+def test_there_is_room_for_one_key_however_small_the_buffer(make_keys: Callable[[int, float], Keys]) -> None:
+    assert make_keys(0, 0.5).capacity == 1

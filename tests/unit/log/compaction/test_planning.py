@@ -55,6 +55,16 @@ def test_a_mark_beyond_the_log_counts_for_nothing(tmp_path: Path) -> None:
     assert found(log).first_dirty == 0
 
 
+def test_a_cut_within_a_batch_takes_the_mark_back_to_its_beginning(tmp_path: Path) -> None:
+    """Records that come in its place are dirty: a tombstone must not go before what it deletes."""
+    log = open_log(tmp_path, COMPACTED)
+    append(log, pairs(("a", "1"), ("b", "1")))
+    append(log, pairs(("a", "2"), ("b", "2"), ("c", "2")))
+    log.cleaned_to = 5
+    assert log.truncate_to(4) == 2
+    assert log.cleaned_to == 2
+
+
 def test_truncation_takes_the_mark_back(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.cleaned_to = 30

@@ -3,7 +3,9 @@
 import fcntl
 import io
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.unit.log.compaction.rounds import COMPACTED, NOW, pairs, plain
@@ -11,6 +13,7 @@ from tests.unit.log.logs import append, open_log
 
 from penstock.log.compaction import worker
 from penstock.log.compaction.batches import UncleanableError
+from penstock.log.compaction.plain_keys import PlainKeys
 from penstock.log.compaction.preparing import Buffers, look_at, prepare
 from penstock.log.compaction.rounds import Cleaned, Round, Summary
 from penstock.log.compaction.wire import Task, pack
@@ -151,3 +154,20 @@ def test_a_round_that_nobody_waits_for_ends(tmp_path: Path) -> None:
     serve(io.BytesIO(pack(Task(work, 1e9))), target, lambda: False)
     assert answers(target) == []
     assert can_be_had(tmp_path / "t-0")
+
+
+@pytest.mark.parametrize("has_numba", [True, False])
+def test_keys_are_compiled_where_that_can_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_numba: bool
+) -> None:
+    monkeypatch.undo()
+    compiled = ModuleType("compiled_keys")
+    compiled.CompiledKeys = lambda *sizes: ("compiled", *sizes)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "penstock.log.compaction.compiled_keys", compiled if has_numba else None)
+    work = work_on(tmp_path)[0].replace(dedupe_bytes=192 * 40, load_factor=0.5)
+    keys: object = worker.make_keys(work)
+    if has_numba:
+        assert keys == ("compiled", 192 * 40, 0.5)
+    else:
+        assert isinstance(keys, PlainKeys)
+        assert keys.capacity == 20

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.unit.log.logs import open_log
+from tests.unit.log.logs import append, open_log
 from tests.unit.node.on_disk import NODE_ID, NOW_MS, TOPIC_ID, batch
 
 from penstock.log.config import LogConfig
@@ -297,16 +297,19 @@ async def test_who_waits_for_a_log_hears_of_its_cut_though_its_directory_has_fai
     assert heard == ["back"]
 
 
-async def test_a_log_that_begins_anew_has_nothing_that_is_compacted(one: One) -> None:
+@pytest.mark.parametrize(("cleaned_to", "offset", "left"), [(9, 6, 6), (9, 4, 3), (2, 6, 2), (9, 1, 0)])
+async def test_what_is_compacted_ends_where_its_log_is_cut(one: One, cleaned_to: int, offset: int, left: int) -> None:
+    log = one.partition.log
+    for _ in range(3):
+        append(log, memoryview(bytearray(batch(b"a", b"b", b"c"))))
     one.obey(OTHER, [OTHER])
-    one.partition.log.cleaned_to = 9
+    log.cleaned_to = cleaned_to
     with ThreadPoolExecutor(1) as threads:
-        await one.partition.cut_to(4, threads)
-        assert one.partition.log.cleaned_to == 4
-        await one.partition.cut_to(7, threads)
-        assert one.partition.log.cleaned_to == 4
-        await one.partition.begin_anew_at(3, threads)
-    assert one.partition.log.cleaned_to == 0
+        await one.partition.cut_to(offset, threads)
+        await asyncio.sleep(0)
+        assert log.cleaned_to == left <= log.log_end_offset
+        await one.partition.begin_anew_at(20, threads)
+    assert log.cleaned_to == 0
 
 
 def test_what_a_leader_finds_unflushed_is_flushed_and_what_a_follower_finds_is_not(tmp_path: Path) -> None:
