@@ -303,8 +303,7 @@ class LogContent:
         if count:
             self._remove_snapshots_below(first_offset)
             self.aborted.forget_below(first_offset)
-            if self.start_offset < first_offset:
-                self.start_at(first_offset)
+            self.start_at(max(self.start_offset, first_offset))
         self.segments.retire_oldest(count, removals, now_ms + delay_ms)
 
     def _remove_snapshots_below(self, first_offset: int) -> None:

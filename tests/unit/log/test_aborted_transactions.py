@@ -1,5 +1,6 @@
 """Transactions in a log that a Kafka broker wrote: what is stable, what was aborted, and the index that tells it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -302,3 +303,33 @@ def test_a_read_is_told_of_what_was_aborted_in_its_segment(tmp_path: Path) -> No
     for offset in range(8):
         told_of = [one.first_offset for one in log.load().aborted_in(offset, 8)]
         assert told_of == [offset - offset % 2], "each segment has one batch, or its marker"
+
+
+def begin_at(log: PartitionLog, offset: int) -> None:
+    log.advance_log_start(offset)
+    log.retire_below_start(NOW)
+
+
+WAYS: list[tuple[Callable[[PartitionLog], object], list[int]]] = [
+    (lambda log: log.remove_before(4), [5, 7]),
+    (lambda log: begin_at(log, 4), [5, 7]),
+    (lambda log: begin_at(log, 5), [5, 7]),
+    (lambda log: log.truncate_to(5), [1, 3]),
+    (lambda log: log.truncate_fully_and_start_at(20), []),
+]
+
+
+@pytest.mark.parametrize(("change", "left"), WAYS)
+def test_what_was_aborted_goes_with_its_marker_and_comes_back_with_no_start(
+    tmp_path: Path, change: Callable[[PartitionLog], object], left: list[int]
+) -> None:
+    """Segments of a record and the marker that aborts it."""
+    log = open_log(tmp_path)
+    for number in range(4):
+        append_all(log, written(9, number), ended(9, ControlType.ABORT))
+        log.load().roll(2 * number + 2, NOW)
+    change(log)
+    assert [one.last_offset for one in log.load().aborted.between(0, 99)] == left
+    log.close()
+    again = open_log(tmp_path, is_clean=True, recovery_point=log.log_end_offset, log_start_offset=log.log_start_offset)
+    assert [one.last_offset for one in again.load().aborted.between(0, 99)] == left

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.log.logs import NOW, open_log
 from tests.unit.log.transactions import ended, verified
 
+from penstock.log import delayed_records, record_checks
 from penstock.log.config import LOG_APPEND_TIME, LogConfig
 from penstock.log.record_checks import InvalidRecords, UnlookedError
 from penstock.log.validation import CLIENT, COORDINATOR, LOOKED_AT, PATIENT, AppendOrigin, AppendResult
@@ -116,6 +117,40 @@ def test_what_makes_no_sense_is_refused_by_record(case: str, tmp_path: Path) -> 
     assert [number for number, _ in refused.value.record_errors] == [1]
     assert log.log_end_offset == 0
     assert len(str(refused.value.message)) < 1_000
+
+
+ACCEPTED: dict[str, tuple[Headers, int]] = {
+    "as many digits as may be": ([(DELAY, b"0" * 14 + b"5")], NOW + 5),
+    "as far as may be": ([(DELAY, b"%d" % DAY_MS)], NOW + DAY_MS),
+    "as far ahead as may be": ([(AT, b"%d" % (NOW + DAY_MS))], NOW + DAY_MS),
+    "as long an id as may be": ([(ID, b"x" * 1_024)], NOW),
+    "a time that has come": ([(AT, b"1"), (ID, b"x")], NOW),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_what_makes_just_sense_waits(case: str, tmp_path: Path) -> None:
+    headers, due_ms = ACCEPTED[case]
+    assert [row.due_ms for row in rows(tmp_path, record(*headers))] == [due_ms]
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_of_very_many_records_none_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(delayed_records, "MOST_RECORDS", 4)
+    asked = [record((DELAY, b"5"))] * count
+    if count == 4:
+        assert len(rows(tmp_path, *asked)) == 4
+        return
+    with pytest.raises(KafkaError) as refused:
+        append(tmp_path, *asked)
+    assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_so_many_refused_records_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_checks, "MAX_RECORD_ERRORS", 3)
+    with pytest.raises(InvalidRecords) as refused:
+        append(tmp_path, record(), *[record((DELAY, b"x"))] * 5)
+    assert [number for number, _ in refused.value.record_errors] == [1, 2, 3]
 
 
 def test_what_a_transaction_holds_belongs_to_it(tmp_path: Path) -> None:

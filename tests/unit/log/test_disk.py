@@ -112,6 +112,31 @@ def test_directories_are_made_with_those_above_them_where_that_is_asked_for(
             disk.has_directory(path)
 
 
+@pytest.mark.parametrize(
+    ("may", "flags", "number"),
+    [
+        (True, os.ST_RDONLY, None),
+        (False, os.ST_RDONLY | os.ST_NOSUID, errno.EROFS),
+        (False, os.ST_NOSUID, errno.EACCES),
+    ],
+)
+def test_where_no_directory_can_be_made_the_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may: bool, flags: int, number: int | None
+) -> None:
+    class System:
+        f_flag = flags
+
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) == (str(tmp_path), os.W_OK | os.X_OK) and may)
+    monkeypatch.setattr(os, "statvfs", lambda path: System())
+    assert Disk().has_directory(str(tmp_path)), "it is there, whoever may write it"
+    if number is None:
+        assert not Disk().has_directory(str(tmp_path / "a" / "b"))
+        return
+    with pytest.raises(OSError, match=os.strerror(number)) as refused:
+        Disk().has_directory(str(tmp_path / "a" / "b"))
+    assert (refused.value.errno, refused.value.filename) == (number, str(tmp_path))
+
+
 def test_a_lock_is_held_until_its_file_is_closed(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     held = Disk().lock(path)

@@ -12,7 +12,9 @@ from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.log_content import LogContent
+from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
+from penstock.log.segments import Segments
 from penstock.protocol.errors import KafkaError
 
 
@@ -198,3 +200,29 @@ def test_epochs_that_are_saved_while_others_are_synced_are_synced_as_well(
     monkeypatch.setattr(Disk, "sync_directory", lambda _, path: found.append(path))
     epochs.sync()
     assert found == [str(tmp_path)]
+
+
+@pytest.mark.parametrize("is_put_away", [True, False])
+def test_files_may_be_missing_of_a_log_alone_that_was_put_away_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_put_away: bool
+) -> None:
+    flushes: list[Callable[[PartitionLog], object]] = [PartitionLog.flush, lambda log: log.maybe_flush(NOW + 100)]
+    for index, flush in enumerate(flushes):
+        (path := tmp_path / str(index)).mkdir()
+        log = open_log(path, LogConfig(flush_ms=100))
+        append(log, batch(1), now_ms=NOW)
+
+        def lose(log: PartitionLog = log) -> None:
+            if is_put_away:
+                log.abandon()
+            raise FileNotFoundError(log.directory)
+
+        after_the_sync(monkeypatch, lose)
+        monkeypatch.setattr(Segments, "__contains__", lambda *_: True)
+        if is_put_away:
+            assert not flush(log)
+            assert log.health.failure is None
+            continue
+        with pytest.raises(KafkaError, match=log.directory):
+            flush(log)
+        assert log.health.failure is not None

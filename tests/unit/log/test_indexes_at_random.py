@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.unit.log.recorded_disk import RecordedDisk
 
 from penstock.log import entry_file
 from penstock.log.disk import Disk
@@ -118,6 +119,32 @@ def test_an_index_is_made_and_synced_where_that_is_asked_for(tmp_path: Path) -> 
     assert not path.exists()
     entries.save(create=True)
     assert path.read_bytes() == b""
+
+
+def test_what_a_file_has_is_synced_once_after_each_change(tmp_path: Path) -> None:
+    disk = RecordedDisk(tmp_path)
+    entries = EntryFile(disk, f"{tmp_path}/a", OFFSET_ENTRY)
+
+    def saved(*, durable: bool) -> list[str]:
+        entries.save(durable=durable)
+        return [call.removesuffix(" a") for call in disk.take()]
+
+    assert saved(durable=True) == []
+    for number in range(4):
+        entries.append(number, number)
+    assert saved(durable=False) == ["write"]
+    assert [saved(durable=True), saved(durable=True)] == [["sync"], []]
+    entries.append(4, 4)
+    assert [saved(durable=True), saved(durable=True)] == [["write", "sync"], []]
+    entries.append(5, 5)
+    entries.truncate(5)
+    assert saved(durable=True) == [], "it was in memory alone"
+    entries.truncate(2)
+    assert [disk.take(), saved(durable=False), saved(durable=True)] == [["truncate a"], [], ["sync"]]
+    entries.reset()
+    assert [disk.take(), saved(durable=True), saved(durable=True)] == [["truncate a"], ["sync"], []]
+    entries.reset()
+    assert [disk.take(), saved(durable=True)] == [[], []]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,9 +16,10 @@ STAYS = (".snapshot", ".txnindex")
 
 
 @pytest.mark.parametrize("records", [0, 1, 3, 4, 5, 7])
+@pytest.mark.parametrize("in_one_batch", [True, False])
 @pytest.mark.parametrize("with_indexes", list(product([False, True], repeat=2)))
 def test_a_swap_is_finished_and_what_it_reaches_into_goes(
-    tmp_path: Path, records: int, with_indexes: tuple[bool, bool]
+    tmp_path: Path, records: int, with_indexes: tuple[bool, bool], in_one_batch: bool
 ) -> None:
     """Segments begin with 0, 3, 6 and 9, and the new one with 3."""
     expected = dict[str, bytes]()
@@ -30,7 +31,9 @@ def test_a_swap_is_finished_and_what_it_reaches_into_goes(
             if not is_reached or (base == 3 and suffix in STAYS):
                 expected[path.name] = b"old"
     new = offset_prefix(3)
-    content = bytes(encode_batch([Record()] * records, base_offset=3)) if records else b""
+    counts = [records] if in_one_batch else [1] * records
+    batches = [encode_batch([Record()] * count, base_offset=3 + at) for at, count in enumerate(counts) if count]
+    content = b"".join(batches)
     (tmp_path / f"{new}.log.swap").write_bytes(content)
     expected[f"{new}.log"] = content
     for suffix, is_there in zip((".index", ".timeindex"), with_indexes, strict=True):

@@ -16,6 +16,7 @@ from penstock.log.producer_snapshot import (
 )
 from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch
 from penstock.log.producer_state import Producers
+from penstock.log.producers_ahead import ProducersAhead
 from penstock.log.validation import AppendOrigin, AppendResult
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -100,6 +101,22 @@ def test_where_that_is_asked_for_a_log_begins_with_what_has_no_sequence(tmp_path
     assert log.append_as_leader(sent, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR).base_offset == 0
     log.truncate_fully_and_start_at(0)
     assert log.append_as_leader(batch(1), leader_epoch=0, now_ms=NOW).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("is_asked_for", "sequence", "is_taken"), [(True, 1, False), (True, 0, True), (False, 1, True)]
+)
+def test_nor_is_what_begins_in_the_middle_taken_before_it_is_written(
+    *, is_asked_for: bool, sequence: int, is_taken: bool
+) -> None:
+    ahead = ProducersAhead(Producers(), first_sequence_is_zero=is_asked_for)
+    header = read_header(batch(1, producer=(7, 0, sequence)))
+    if is_taken:
+        ahead.check_first(header)
+        return
+    with pytest.raises(KafkaError) as refusal:
+        ahead.check_first(header)
+    assert refusal.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_sequences_wrap_around(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.log.logs import append, batch, open_log
 
 from penstock.log import loading, recovery
+from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -95,3 +96,23 @@ def test_what_a_thread_gives_back_is_believed_if_it_is_whole_and_its_disk_well(
     assert log.take_back(is_whole=is_whole) == []
     is_believed = is_whole and failure is None
     assert (log.is_loaded, log._unread.is_clean) == (is_believed, is_believed)
+
+
+@pytest.mark.parametrize(
+    ("recovery_point", "read"),
+    [(-1, 0), (0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3), (8, 3), (9, 3)],
+)
+def test_what_was_flushed_is_not_read_but_for_the_segment_in_which_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recovery_point: int, read: int
+) -> None:
+    """Segments begin with 0, 2, 4 and 6."""
+    log = open_log(tmp_path, LogConfig(segment_bytes=2 * len(batch())))
+    for _ in range(8):
+        append(log, batch())
+    log.abandon()
+    recovers = Mock(wraps=recovery.recover_segment)
+    monkeypatch.setattr(loading, "recover_segment", recovers)
+    again = open_log(tmp_path, recovery_point=recovery_point)
+    assert again.log_end_offset == 8
+    assert [call.args[0].base_offset for call in recovers.call_args_list] == [0, 2, 4, 6][read:]
+    assert again.recovery_point == min(max(recovery_point, 0), 2 * read)

@@ -53,7 +53,7 @@ def test_as_the_plain_model_says() -> None:
     random, seen = Random(7), set()
     for _ in range(2_000):
         bases = sorted(random.sample(range(12), random.randrange(1, 5)))
-        sizes = [random.randrange(1, 4) for _ in bases[1:]] + [random.randrange(3)]
+        sizes = [random.randrange(4) for _ in bases[1:]] + [random.randrange(3)]
         segments = [Some(base, size, NOW - random.randrange(4)) for base, size in zip(bases, sizes, strict=True)]
         end = bases[-1] + (random.randrange(1, 4) if sizes[-1] else 0)
         config = LogConfig(

@@ -365,3 +365,84 @@ def test_of_very_many_refused_records_some_are_named(
         append(log, batch(sent, timestamp_ms=NOW - 6, key=None))
     assert [number for number, _ in refused.value.record_errors] == list(range(min(sent, 3)))
     assert str(refused.value.message).startswith(f"{sent if sent < 3 else 'at least 3'} records")
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"), [("gzip", 3), ("lz4", 7), ("zstd", 11), ("snappy", None), ("uncompressed", None)]
+)
+def test_each_codec_has_its_own_level(monkeypatch: pytest.MonkeyPatch, codec: str, level: int | None) -> None:
+    asked = list[object]()
+
+    def recompress(batch: memoryview, *about: object, max_bytes: int) -> bytes:
+        asked.append(about[1:])
+        return bytes(batch)
+
+    monkeypatch.setattr(record_checks, "recompress_batch", recompress)
+    levels = {"compression_gzip_level": 3, "compression_lz4_level": 7, "compression_zstd_level": 11}
+    for chosen in (levels, dict.fromkeys(levels, -1)):
+        config = LogConfig(compression_type=codec).replace(**chosen)
+        for sent in Compression:
+            record_checks.look_at_records(data := batch(2, compression=sent), read_header(data), config, NOW, "t")
+    target = record_checks.CODECS[codec]
+    assert asked == [(target, level)] * 4 + [(target, None)] * 4
+
+
+def test_what_grows_as_its_topic_packs_it_may_be_too_large(tmp_path: Path) -> None:
+    config = LogConfig(compression_type="uncompressed", max_message_bytes=1_000)
+    log, fits = open_log(tmp_path, config), 1_000 - len(batch(1, value=b""))
+    refusal = refusal_of(log, batch(1, value=bytes(fits + 1), compression=Compression.GZIP))
+    assert refusal.code == ErrorCode.MESSAGE_TOO_LARGE
+    append(log, batch(1, value=bytes(fits - 2), compression=Compression.GZIP))  # with a longer length in front
+
+
+@pytest.mark.parametrize(
+    ("max_message_bytes", "unpacked"), [(1, 64 << 20), (1 << 20, 64 << 20), ((1 << 20) + 1, (64 << 20) + 64)]
+)
+def test_records_may_take_much_when_they_are_unpacked(max_message_bytes: int, unpacked: int) -> None:
+    assert record_checks.max_unpacked_bytes(LogConfig(max_message_bytes=max_message_bytes)) == unpacked
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_of_very_many_records_none_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(record_checks, "MAX_UNPACKED_RECORDS", 3)
+    log = open_log(tmp_path, LogConfig(validates_records=True))
+    if count == 3:
+        append(log, batch(count))
+    else:
+        assert refusal_of(log, batch(count)).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(("count", "delta"), [(0, -1), (-1, -2), (4, 3), (3, 3), (2, 2)])
+def test_a_header_counts_records_that_can_be_there(tmp_path: Path, count: int, delta: int) -> None:
+    """Three of the smallest lie in the batch."""
+    data = bytearray(encode_batch([Record(0, NOW, None, None)] * 3))
+    data[23:27], data[57:61] = delta.to_bytes(4, "big", signed=True), count.to_bytes(4, "big", signed=True)
+    write_crc(data, 0, len(data))
+    assert refusal_of(open_log(tmp_path), data).code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("start", "kept"), [(3, None), (4, (4, 8)), (5, (5, 8)), (7, (7, 8)), (8, ErrorCode.UNKNOWN_SERVER_ERROR)]
+)
+def test_an_empty_log_begins_within_the_first_batch_or_before_it(
+    tmp_path: Path, start: int, kept: tuple[int, int] | ErrorCode | None
+) -> None:
+    data = memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")] * 4, base_offset=4)))
+    log = open_log(tmp_path)
+    log.truncate_fully_and_start_at(start)
+    if isinstance(kept, ErrorCode):
+        with pytest.raises(KafkaError) as refusal:
+            log.append_as_follower(data)
+        assert (refusal.value.code, log.log_end_offset) == (kept, start)
+        return
+    assert log.append_as_follower(data) == 7
+    assert (log.log_start_offset, log.log_end_offset) == (kept or (start, 8))
+    assert log.read(log.log_end_offset - 1, 1 << 20).read() == bytes(data)
+
+
+def test_a_batch_that_ends_before_it_begins_comes_from_no_leader(tmp_path: Path) -> None:
+    data = bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))
+    data[23:27] = (-1).to_bytes(4, "big", signed=True)
+    write_crc(data, 0, len(data))
+    with pytest.raises(KafkaError, match="ends before it begins"):
+        open_log(tmp_path).append_as_follower(memoryview(data))
