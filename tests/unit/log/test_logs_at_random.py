@@ -84,7 +84,16 @@ class World:
     def step(self) -> None:
         self.draws.now_ms += self.random.randrange(5)
         changing = [self.cut, self.cut, self.begin_anew, self.advance, self.retire, self.remove, self.retain]
-        others = [self.restart, self.crash, self.lend, self.flush, self.flush, self.next_leader, self.remove_due]
+        others = [
+            self.clean,
+            self.restart,
+            self.crash,
+            self.lend,
+            self.flush,
+            self.flush,
+            self.next_leader,
+            self.remove_due,
+        ]
         self.random.choice([*[self.append] * 9, *[self.mark] * 4, *[self.follow] * 4, *changing, *others])()
         self.check()
 
@@ -258,6 +267,9 @@ class World:
         self.removals.remove_due(self.due_ms - 1)
         self.removals.remove_due(self.due_ms)
         assert not [name for name in self.disk.names(DIRECTORY) if name.endswith(".deleted")]
+
+    def clean(self) -> None:
+        self.cleaned = self.log.cleaned_to = self.random.randint(self.start, self.end)
 
     # who has it
 
