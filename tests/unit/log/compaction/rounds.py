@@ -9,6 +9,7 @@ from penstock.log.compaction.preparing import Buffers, look_at, prepare
 from penstock.log.compaction.rounds import Cleaned, Summary
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
+from penstock.log.names import LOG_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
@@ -19,6 +20,7 @@ COMPACTED = LogConfig(
     cleanup_policy=frozenset({"compact"}), segment_bytes=1000, index_interval_bytes=100, delete_retention_ms=1000
 )
 
+SUFFIXES = (LOG_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 Pair = tuple[str, str | None]
 
 
@@ -63,13 +65,26 @@ def compact(
     by_base = {segment.base_offset: segment for segment in segments}
     for step in run_round(work, make_keys(work.dedupe_bytes, work.load_factor), disk):
         if isinstance(step, Cleaned):
-            markers = {header.base_offset for header, _ in batches(log) if header.is_control}
-            assert markers.issuperset(step.gone)
-            assert log.swap_in([by_base[base] for base in step.base_offsets], now_ms, step.gone)
+            old = [by_base[base] for base in step.base_offsets]
+            headers = [header for segment in old for _, header in segment.headers()] if step.gone else []
+            assert {header.base_offset for header in headers if header.is_control}.issuperset(step.gone)
+            assert log.swap_in(old, now_ms, step.gone)
         elif isinstance(step, Summary):
             log.cleaned_to = step.end_offset
+            check_files(log, disk)
             return step
     raise AssertionError("a round ends with its summary")
+
+
+def check_files(log: PartitionLog, disk: Disk) -> None:
+    """What the log knows of its files is what is there."""
+    names, content = disk.names(log.directory), log.load()
+    there = {suffix: [int(name[:20]) for name in names if name.endswith(suffix)] for suffix in SUFFIXES}
+    aborted = [one.last_offset for one in content.aborted.between(0, log.log_end_offset)]
+    bases = content.segments.base_offsets
+    assert (there[LOG_SUFFIX], there[SNAPSHOT_SUFFIX]) == (bases, content._snapshots.offsets)
+    assert there[TRANSACTION_INDEX_SUFFIX] == sorted({bases[content.segments.number_of(end)] for end in aborted})
+    assert log.size_bytes == sum(disk.file_size(segment.path) for segment in content.segments)
 
 
 def batches(log: PartitionLog) -> list[tuple[BatchHeader, list[Record]]]:
