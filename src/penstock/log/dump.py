@@ -119,7 +119,7 @@ def dump_offset_index(path: str) -> Iterator[OffsetEntry]:
     """Running brokers fill the file up with zeros: these are left out. Raises OSError."""
     base_offset = base_offset_of(path)
     for number, (relative, position) in enumerate(_entries(path, OFFSET_ENTRY)):
-        if number and not (relative or position):
+        if number and not position:
             return
         yield OffsetEntry(offset=base_offset + relative, position=position)
 
