@@ -1,5 +1,7 @@
 """Bugs that are planted to see that tests notice them: the table is of the code as it is."""
 
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import pytest
@@ -19,6 +21,13 @@ def test_a_bug_can_be_planted_and_names_tests_that_are_there(bug: PlantedBug) ->
     for name in bug.noticed_by:
         path, _, function = name.partition("::")
         assert f"def {function.partition('[')[0]}(" in (ROOT / "tests" / path).read_text()
+
+
+def test_each_set_of_parameters_that_is_named_is_there() -> None:
+    names = {name for bug in BUGS for name in bug.noticed_by if "[" in name}
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-m", ""]
+    collected = subprocess.run([*command, *sorted(names)], cwd=ROOT / "tests", capture_output=True, text=True)
+    assert collected.returncode == 0, collected.stderr
 
 
 @pytest.mark.parametrize(
