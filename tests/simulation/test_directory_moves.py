@@ -16,6 +16,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.unit.log.removed import remove_due
 
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
@@ -138,7 +139,7 @@ class World:
         self.log.advance_log_start(self.start)
         if self.random.random() < 0.5:
             self.log.retire_below_start(self.loop.now_ms())
-        self.directories.remove_due(self.loop.now_ms())
+        remove_due(self.directories, self.loop.now_ms())
 
     async def send(self) -> None:
         self.path = self.random.choice(PATHS)

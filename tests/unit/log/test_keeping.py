@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
+from tests.unit.log.removed import remove_due
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
@@ -308,9 +309,9 @@ def test_files_and_directories_are_removed_when_they_are_due(tmp_path: Path) -> 
     removals.schedule(str(tmp_path / "file"), 100)
     removals.schedule(str(tmp_path / "directory"), 200)
     assert removals.next_deadline_ms() == 100
-    assert (removals.remove_due(99), removals.remove_due(100)) == (0, 1)
+    assert (remove_due(removals, 99), remove_due(removals, 100)) == (0, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["directory"]
-    assert (removals.remove_due(200), removals.next_deadline_ms()) == (1, None)
+    assert (remove_due(removals, 200), removals.next_deadline_ms()) == (1, None)
     assert not list(tmp_path.iterdir())
 
 

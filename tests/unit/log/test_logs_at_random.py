@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from tests.unit.log.logs import NOW, all_batches, run_through
 from tests.unit.log.plain_producers import PlainProducers
+from tests.unit.log.removed import remove_due
 from tests.unit.log.test_indexes_at_random import begun_at
 from tests.unit.log.test_producers_at_random import CLIENTS, COORDINATORS, Draws, check_state
 
@@ -264,8 +265,8 @@ class World:
         self.aborted = [one for one in self.aborted if one.last_offset >= first]
 
     def remove_due(self) -> None:
-        self.removals.remove_due(self.due_ms - 1)
-        self.removals.remove_due(self.due_ms)
+        remove_due(self.removals, self.due_ms - 1)
+        remove_due(self.removals, self.due_ms)
         assert not [name for name in self.disk.names(DIRECTORY) if name.endswith(".deleted")]
 
     def clean(self) -> None:

@@ -2,7 +2,7 @@
 
 `open_all` only looks at names after a clean shutdown; each log is read when it is first used. After a crash every
 log that is not empty is recovered before `open_all` returns. What was closed cleanly is so until `begin`. Nothing here
-waits for time: `remove_due` and `checkpoints` are called by the node, which keeps the clock.
+waits for time: `take_removals` and `checkpoints` are called by the node, which keeps the clock.
 
 The logs of a directory that is offline stay known, so that none of them is made anew elsewhere, and raise
 KAFKA_STORAGE_ERROR.
@@ -364,9 +364,16 @@ class LogDirectories:
         self._forget(log)
         return path
 
-    def remove_due(self, now_ms: int, *, at_most: int = 1000, passing_by: Iterable[str] = ()) -> int:
-        """As `Removals.remove_due`."""
-        return self._removals.remove_due(now_ms, at_most=at_most, passing_by=passing_by)
+    def take_removals(self, now_ms: int) -> dict[str, list[str]]:
+        """As `Removals.take_due`, by the log directories in which the paths lie."""
+        taken: dict[str, list[str]] = {}
+        for path in self._removals.take_due(now_ms):
+            taken.setdefault(self.roots.around(path), []).append(path)
+        return taken
+
+    def remove(self, paths: Iterable[str], at_most: int) -> int:
+        """As `Removals.remove`."""
+        return self._removals.remove(paths, at_most)
 
     def next_removal_ms(self) -> int | None:
         return self._removals.next_deadline_ms()

@@ -5,6 +5,7 @@ the one for its metadata log, and not without any for data.
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
@@ -71,6 +72,10 @@ class LogRoots:
     @property
     def paths(self) -> list[str]:
         return list(self._by_path)
+
+    def around(self, path: str) -> str:
+        """The path of the directory in which it lies."""
+        return next(root for root in self._by_path if path.startswith(os.path.join(root, "")))
 
     @property
     def for_data(self) -> list[LogDirectory]:

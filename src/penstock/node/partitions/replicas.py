@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 OBEYED_AT_ONCE = 4
 """Partitions that change before the event loop gets to do something else: a directory and its files are half a ms."""
-DROPPED_AT_ONCE = 100
+DROPPED_AT_ONCE = 20
 """Partitions of removed topics that go at once."""
 FOUND_AT_ONCE = 1_000  # logs whose partitions are looked up likewise
 
@@ -157,7 +157,7 @@ class LocalReplicas:
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
         """Obey records that were committed and applied to the image: a few at once, many by and by."""
-        room = DROPPED_AT_ONCE
+        room = 0 if self._todo.is_at_work else DROPPED_AT_ONCE
         for record in records:
             match record:
                 case PartitionChangeRecord() if self._is_nothing_to_obey(record):

@@ -20,6 +20,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
@@ -43,7 +44,8 @@ logger = logging.getLogger(__name__)
 
 MAX_DUE_AT_ONCE = 50
 """Partitions that are looked after before requests are served again."""
-MAX_FILES_AT_ONCE = 20
+MAX_FILES_AT_ONCE = 10
+"""A stop waits for the removal of so many."""
 HELD_UP_MS = 1_000
 """After so long what was due, and could not be done, is looked at again: a segment that is old, and still needed."""
 WAITS_S: Final = 10.0
@@ -131,8 +133,10 @@ class Upkeep:
         self._tasks = Tasks()
         self._high_watermark_writes, self._log_writes = EachDisk(directories.roots), EachDisk(directories.roots)
         self._looks = Tasks()
-        """Each flushes the logs of a directory that are due."""
+        """Each flushes the logs of a directory that are due, or removes what is."""
         self._due: dict[str, dict[Partition, None]] = {}
+        self._leaving: dict[str, dict[str, None]] = {}
+        """Files and directories that are removed, of each log directory; the next start removes what a stop leaves."""
         self._flushes: Flushes | None = None
         self._changed = asyncio.Event()
 
@@ -207,6 +211,8 @@ class Upkeep:
         await self._tasks.stop()
         for due in self._due.values():
             due.clear()
+        for paths in self._leaving.values():
+            paths.clear()
         try:
             await asyncio.gather(*(it.settle() for it in (self._looks, self._log_writes, self._high_watermark_writes)))
         finally:
@@ -239,10 +245,8 @@ class Upkeep:
 
     async def run_due(self) -> None:
         now_ms = self._now_ms()
-        try:
-            self._directories.remove_due(now_ms, at_most=MAX_FILES_AT_ONCE, passing_by=self._due)
-        except OSError as error:
-            logger.error("a deleted file could not be removed, the next start tries again: %s", error)
+        for root, paths in self._directories.take_removals(now_ms).items():
+            self._remove_later(root, paths)
         for _ in range(MAX_DUE_AT_ONCE):
             if not self._heap or self._heap[0][0] > now_ms:
                 return
@@ -265,6 +269,24 @@ class Upkeep:
             self._flush_later(partition)
             return
         await self._look_at(partition, asyncio.sleep(0), now_ms)  # others have their turn all the same
+
+    def _remove_later(self, root: str, paths: Iterable[str]) -> None:
+        if root not in self._leaving:
+            self._leaving[root] = {}
+            self._looks.start(self._remove(root), f"remove files in {root}")
+        self._leaving[root].update(dict.fromkeys(paths))
+
+    async def _remove(self, root: str) -> None:
+        """What is to leave a directory, until there is nothing."""
+        paths, threads = self._leaving[root], Threads(self._directories.roots[root].threads)
+        try:
+            while paths:
+                some = list(islice(paths, MAX_FILES_AT_ONCE))
+                done = await threads.do(self._directories.remove, some, MAX_FILES_AT_ONCE)
+                for path in some[:done]:
+                    paths.pop(path, None)
+        finally:
+            del self._leaving[root]
 
     def _flush_later(self, partition: Partition) -> None:
         path = partition.log.parent

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from tests.unit.log.directories.opened import CONFIG, write_checkpoints, write_cleaned_offsets, write_high_watermarks
 from tests.unit.log.logs import NOW, append, batch, values
+from tests.unit.log.removed import remove_due
 
 from penstock.log.directories import directory
 from penstock.log.directories.directory import LogDirectories
@@ -106,7 +107,7 @@ class World:
         self.directories.roots.cordon(self.cordoned)
 
     def remove_due(self) -> None:
-        self.directories.remove_due(self.now_ms)
+        remove_due(self.directories, self.now_ms)
         due_ms = self.directories.next_removal_ms()
         assert due_ms is None or due_ms > self.now_ms
 
@@ -266,6 +267,6 @@ def test_logs_are_where_the_table_says(tmp_path: Path, seed: int, monkeypatch: p
         world.step()
     assert world.moves
     assert world.deaths
-    world.directories.remove_due(world.now_ms + 10**6)
+    remove_due(world.directories, world.now_ms + 10**6)
     assert not [one for path in world.paths for one in Path(path).iterdir() if one.name.endswith("-delete")]
     world.directories.close()

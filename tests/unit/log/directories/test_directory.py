@@ -12,6 +12,7 @@ from tests.unit.log.directories.opened import (
     write_high_watermarks,
 )
 from tests.unit.log.logs import NOW, append, batch
+from tests.unit.log.removed import remove_due
 
 from penstock.log.checkpoint import TopicPartition, encode_partition_metadata
 from penstock.log.directories.errors import (
@@ -130,8 +131,8 @@ def test_a_deleted_partition_goes_at_once_and_its_files_later(tmp_path: Path) ->
     with pytest.raises(KafkaError):
         log.read(0, 1000)
     assert directories.next_removal_ms() == NOW + 1000
-    assert directories.remove_due(NOW + 999) == 0
-    assert directories.remove_due(NOW + 1000) == 1
+    assert remove_due(directories, NOW + 999) == 0
+    assert remove_due(directories, NOW + 1000) == 1
     assert not renamed.exists()
     assert len(kept.read()) == kept.length
     directories.create("t", 0, TOPIC_ID, CONFIG)
@@ -289,7 +290,7 @@ def test_a_topics_name_that_looks_like_a_renamed_log_is_a_name(tmp_path: Path, t
     again.delete(log, NOW)
     again.close()
     last = open_directories(tmp_path)
-    assert last.remove_due(NOW) == 1
+    assert remove_due(last, NOW) == 1
     assert last.logs.keys() == {(CLUSTER_METADATA, 0)}
     last.close()
 
@@ -314,7 +315,7 @@ def test_a_topic_that_comes_before_the_one_of_its_name_has_gone(tmp_path: Path) 
     append(after, batch(3))
     directories.delete(before, NOW)
     assert directories.logs == {("t", 0): after}
-    assert directories.remove_due(NOW + CONFIG.file_delete_delay_ms) == 1
+    assert remove_due(directories, NOW + CONFIG.file_delete_delay_ms) == 1
     assert [path.name for path in tmp_path.glob("t-0*")] == ["t-0"]
     assert after.log_end_offset == 3
     directories.close()
@@ -336,7 +337,7 @@ def test_twins_of_different_topics_are_left_to_the_metadata_though_one_is_empty(
     )
     directories = open_directories(*paths)
     assert len(directories.twins) == 1
-    assert directories.remove_due(NOW) == 0
+    assert remove_due(directories, NOW) == 0
     assert all((path / "t-0").is_dir() for path in paths)
     directories.close()
 

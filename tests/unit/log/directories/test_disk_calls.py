@@ -17,6 +17,7 @@ from tests.unit.log.directories.opened import (
 )
 from tests.unit.log.logs import NOW, append, batch
 from tests.unit.log.recorded_disk import RecordedDisk
+from tests.unit.log.removed import remove_due
 
 from penstock.log.directories import directory as directory_module
 from penstock.log.directories.directory import LogDirectories
@@ -104,8 +105,8 @@ def test_a_deletion_renames_at_once_and_removes_after_the_delay(world: World) ->
     assert world.did(lambda: directories.delete(log, NOW)) == ["rename a/t-0 as a/t-0.#-delete"]
     assert log.is_deleted
     assert directories.next_removal_ms() == NOW + CONFIG.file_delete_delay_ms
-    assert world.did(lambda: directories.remove_due(NOW + CONFIG.file_delete_delay_ms - 1)) == []
-    assert world.did(lambda: directories.remove_due(NOW + CONFIG.file_delete_delay_ms)) == [
+    assert world.did(lambda: remove_due(directories, NOW + CONFIG.file_delete_delay_ms - 1)) == []
+    assert world.did(lambda: remove_due(directories, NOW + CONFIG.file_delete_delay_ms)) == [
         "remove all of a/t-0.#-delete"
     ]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.log.directories.opened import CONFIG, TOPIC_ID, open_directories, write_high_watermarks
 from tests.unit.log.logs import NOW, append, batch
+from tests.unit.log.removed import remove_due
 
 from penstock.log.directories.errors import (
     BadMetaPropertiesError,
@@ -30,7 +31,7 @@ def test_leftovers_of_a_deletion_go_after_a_restart(tmp_path: Path) -> None:
     directories.close()
     again = open_directories(tmp_path)
     assert again.logs == {}
-    assert again.remove_due(0) == 1
+    assert remove_due(again, 0) == 1
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
     again.close()
 
@@ -207,7 +208,7 @@ def test_after_a_crash_all_twins_are_recovered_that_have_records(tmp_path: Path,
     assert [twin.directory for twin in twins] == ([str(paths[1] / "t-0")] if all(counts) else [])
     assert [one.is_loaded for one in (log, *twins)] == [any(counts)] * (1 + len(twins))
     assert again.next_removal_ms() == (None if all(counts) else CONFIG.file_delete_delay_ms)
-    again.remove_due(NOW)
+    remove_due(again, NOW)
     assert [(path / "t-0").exists() for path in paths] == [bool(counts[0]) or not any(counts), bool(counts[1])]
     again.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.unit.log.removed import remove_due
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_records
 
 from penstock.metadata.image import ClusterImage, ResourceType
@@ -162,9 +163,9 @@ def test_a_removed_topic_is_renamed_away_and_removed_later(node: Node, tmp_path:
     assert node.table.get("orders", 0) is None
     (renamed,) = tmp_path.glob("orders-0*")
     assert renamed.name.endswith("-delete")
-    node.directories.remove_due(node.now_ms + 999)
+    remove_due(node.directories, node.now_ms + 999)
     assert renamed.exists()
-    node.directories.remove_due(node.now_ms + 1000)
+    remove_due(node.directories, node.now_ms + 1000)
     assert not renamed.exists()
 
 
@@ -201,7 +202,7 @@ def test_a_log_that_the_metadata_does_not_know_is_set_aside(tmp_path: Path, capl
         assert node.partition().log.log_end_offset == 0
     with node_on(tmp_path, *topic_records()) as node:
         node.now_ms += 10**9
-        node.directories.remove_due(node.now_ms)
+        remove_due(node.directories, node.now_ms)
         assert (stray / "00000000000000000000.log").stat().st_size > 0
 
 

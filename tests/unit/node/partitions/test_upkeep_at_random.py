@@ -247,7 +247,7 @@ class Both:
             roots=Roots(self.disks),
             logs={},
             checkpoints=SimpleNamespace(write_high_watermarks=self.write),
-            remove_due=self.remove,
+            take_removals=self.take_removals,
         )
         self.plain = Plain(intervals)
         self.upkeep = Upkeep(directories, intervals, lambda: self.plain.now_ms)
@@ -259,9 +259,9 @@ class Both:
             self.plain.watch(one)
             self.upkeep.watch(one)
 
-    def remove(self, now_ms: int, *, at_most: int, passing_by: object) -> None:
+    def take_removals(self, now_ms: int) -> dict[str, list[str]]:
         self.removed_ms = now_ms
-        assert passing_by is self.upkeep._due
+        return {}
 
     def write(self, _: object, high_watermarks: dict[tuple[str, int], int], directory: Any) -> None:
         if self.fails and directory is self.upkeep._directories.roots.online[0]:

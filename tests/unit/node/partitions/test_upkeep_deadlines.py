@@ -23,7 +23,8 @@ class Directories:
     def next_removal_ms(self) -> int | None:
         return self.removal_ms
 
-    def remove_due(self, *_: object, **__: object) -> None: ...
+    def take_removals(self, _: int) -> dict[str, list[str]]:
+        return {}
 
 
 class Held:
