@@ -1,13 +1,12 @@
 """A storage group whose only voter is this node."""
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from random import Random
 from typing import Any
 from uuid import UUID
 
-import pytest
+from tests.unit.node.turns import until
 
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
@@ -24,8 +23,6 @@ from penstock.raft.settings import RaftSettings
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
 
 CONFIG = LogConfig(segment_bytes=1_000, retention_ms=-1, cleanup_policy=frozenset())
-MOST_TURNS = 10_000
-"""Of the event loop. What a test waits for has come long before, where disks work at once."""
 
 
 class AtOnce(Executor):
@@ -38,14 +35,6 @@ class AtOnce(Executor):
         except Exception as error:
             done.set_exception(error)
         return done
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    for _ in range(MOST_TURNS):
-        if is_so():
-            return
-        await asyncio.sleep(0)
-    pytest.fail("it does not come to that")
 
 
 async def start_alone(group: StorageGroup, directories: LogDirectories) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import pytest
 from tests.unit.node.on_disk import TOPIC_ID, Node
 
 from penstock.metadata.records import ConfigRecord, PartitionChangeRecord
@@ -23,8 +21,6 @@ EARLIEST = ConfigRecord(
 )
 PEER_TOPIC = UUID(int=55)
 """Of no topic here."""
-MOST_TURNS = 1_000_000
-"""Of the event loop: the stand-in answers over a socket."""
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 
@@ -35,14 +31,6 @@ def change(*, leader: int, epoch: int) -> PartitionChangeRecord:
 def waits(node: Node) -> bool:
     """Whether a request waits for news of a share partition that is loaded."""
     return any(it._waiting and it.machine.status is Status.ACTIVE for it in node.broker.sharing._led.values())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(MOST_TURNS):
-        if holds():
-            return
-        await asyncio.sleep(0)
-    pytest.fail("it does not come to that")
 
 
 class Member:

@@ -12,9 +12,10 @@ from uuid import UUID
 
 import pytest
 from tests.unit.node.on_disk import Node, topic_records
-from tests.unit.node.sharing.member import EARLIEST, REJECT, RELEASE, Member, until
+from tests.unit.node.sharing.member import EARLIEST, REJECT, RELEASE, Member
 from tests.unit.node.sharing.stand_in import COORDINATOR, StandIn, sharing_node
 from tests.unit.node.sharing.test_share_progress import described
+from tests.unit.node.turns import until
 
 from penstock.metadata.features import SHARE_VERSION
 from penstock.metadata.records import ConfigRecord, PartitionRecord

@@ -4,8 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.unit.node.sharing.member import ACCEPT, EARLIEST, Member, acquired, change, until
+from tests.unit.node.sharing.member import ACCEPT, EARLIEST, Member, acquired, change
 from tests.unit.node.sharing.stand_in import sharing_node
+from tests.unit.node.turns import until
 
 from penstock.protocol.errors import ErrorCode
 

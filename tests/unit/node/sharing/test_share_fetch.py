@@ -18,11 +18,11 @@ from tests.unit.node.sharing.member import (
     RENEW,
     Member,
     acquired,
-    until,
     values,
     waits,
 )
 from tests.unit.node.sharing.stand_in import sharing_node
+from tests.unit.node.turns import until
 
 from penstock.log.validation import COORDINATOR
 from penstock.metadata.features import SHARE_VERSION

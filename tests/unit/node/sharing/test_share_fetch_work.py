@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.node.sharing.member import ACCEPT, EARLIEST, Member, until, values, waits
+from tests.unit.node.sharing.member import ACCEPT, EARLIEST, Member, values, waits
 from tests.unit.node.sharing.stand_in import sharing_node
+from tests.unit.node.turns import until
 
 from penstock.log.disk import OpenFile
 from penstock.log.log_slice import LogSlice

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 from tests.unit.node.on_disk import NOW_MS, Node, produce_request
-from tests.unit.node.sharing.member import ACCEPT, EARLIEST, RELEASE, Member, acquired, change, until
+from tests.unit.node.sharing.member import ACCEPT, EARLIEST, RELEASE, Member, acquired, change
 from tests.unit.node.sharing.stand_in import sharing_node
+from tests.unit.node.turns import until
 
 from penstock.node.sharing.ordered import MOST_KEYS, OF_ONE, OrderedShared, keys_of
 from penstock.node.sharing.shared import Aborts

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.unit.node.on_disk import PEER, TOPIC_ID
-from tests.unit.node.sharing.member import ACCEPT, EARLIEST, RELEASE, Member, acquired, change, until, values, waits
+from tests.unit.node.sharing.member import ACCEPT, EARLIEST, RELEASE, Member, acquired, change, values, waits
 from tests.unit.node.sharing.stand_in import sharing_node
+from tests.unit.node.turns import until
 
 from penstock.metadata.records import RemoveTopicRecord
 from penstock.protocol.errors import ErrorCode

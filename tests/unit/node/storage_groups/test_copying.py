@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.node.lone_group import AtOnce, start_alone, until
+from tests.unit.node.lone_group import AtOnce, start_alone
 from tests.unit.node.storage_groups.test_group import ORDERS, Node, opened, produce
+from tests.unit.node.turns import until
 
 from penstock.log.partition_log import PartitionLog
 from penstock.node.storage_groups.copying import (

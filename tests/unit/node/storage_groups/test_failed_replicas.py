@@ -2,7 +2,7 @@ import asyncio
 from random import Random
 
 import pytest
-from tests.unit.node.lone_group import until
+from tests.unit.node.turns import until
 
 from penstock.node.storage_groups import failed_replicas
 from penstock.node.storage_groups.failed_replicas import FailedReplicas

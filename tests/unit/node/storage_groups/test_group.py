@@ -9,7 +9,8 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from tests.unit.node.lone_group import CONFIG, start_alone, until
+from tests.unit.node.lone_group import CONFIG, start_alone
+from tests.unit.node.turns import until
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog

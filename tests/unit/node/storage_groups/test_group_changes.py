@@ -9,8 +9,8 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from tests.unit.node.lone_group import until
 from tests.unit.node.storage_groups.test_group import ORDERS, PAYMENTS, Node, opened, produce
+from tests.unit.node.turns import until
 
 from penstock.client.connection import Connection
 from penstock.node.links.successor import SucceedingBroker

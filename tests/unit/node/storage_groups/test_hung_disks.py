@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.node.lone_group import until
 from tests.unit.node.storage_groups.test_keeper import GROUP, GROUPS_ID, ME, OTHER, keeping, orders
+from tests.unit.node.turns import until
 
 from penstock.metadata.records import PartitionRecord
 from penstock.node.storage_groups import keeper, start

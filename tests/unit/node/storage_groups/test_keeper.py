@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 from tests.unit.node.contexts import broker_context, node_context
-from tests.unit.node.lone_group import CONFIG, until
+from tests.unit.node.lone_group import CONFIG
+from tests.unit.node.turns import until
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.partition_log import PartitionLog

@@ -7,7 +7,6 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from tests.unit.node.lone_group import until
 from tests.unit.node.storage_groups.test_keeper import (
     GROUP,
     GROUPS_ID,
@@ -18,6 +17,7 @@ from tests.unit.node.storage_groups.test_keeper import (
     keeping,
     orders,
 )
+from tests.unit.node.turns import until
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, RegisterBrokerRecord, RemoveTopicRecord, TopicRecord

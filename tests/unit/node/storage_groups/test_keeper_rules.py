@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.node.lone_group import until
 from tests.unit.node.storage_groups.test_keeper import (
     GROUP,
     GROUPS_ID,
@@ -15,6 +14,7 @@ from tests.unit.node.storage_groups.test_keeper import (
     keeping,
     orders,
 )
+from tests.unit.node.turns import until
 
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, PartitionRecord, RegisterBrokerRecord
