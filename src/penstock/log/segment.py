@@ -105,7 +105,9 @@ class Segment:
         """No old index may stay beside the new file."""
         for path in self.index_paths():
             self._open_files.disk.remove(path)
-        self._open_files.open(self, create=True).truncate(0)
+        file = self._open_files.open(self, create=True)
+        if file.size():
+            file.truncate(0)  # of an empty file ext4 would remember it, and write out at its close whatever it has then
         disk = self._open_files.disk
         self._indexes = (
             OffsetIndex(disk, self.path_of(INDEX_SUFFIX), self.base_offset),

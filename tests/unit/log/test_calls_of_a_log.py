@@ -10,8 +10,11 @@ from tests.unit.log.recorded_disk import RecordedDisk
 from tests.unit.log.transactions import append_all, ended, written
 
 from penstock.log.config import LogConfig
+from penstock.log.disk import Disk, OpenFile
 from penstock.log.log_content import SEALED_FLUSH_DELAY_MS
+from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
+from penstock.log.segment import Segment
 from penstock.protocol.control.records import ControlType
 
 EPOCHS = "leader-epoch-checkpoint"
@@ -20,7 +23,7 @@ SYNCED_EPOCHS = [f"sync {EPOCHS}", "sync directory t-0"]
 
 
 def made(base: int) -> list[str]:
-    return [f"remove {base}.index", f"remove {base}.timeindex", f"truncate {base}.log"]
+    return [f"remove {base}.index", f"remove {base}.timeindex"]
 
 
 def removed(base: int) -> list[str]:
@@ -151,3 +154,22 @@ def test_a_close_writes_what_the_next_start_goes_on_from(tmp_path: Path, *, dura
     )
     assert world.did(PartitionLog.load) == []
     assert world.did(lambda log: log.close(durable=durable)) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"left"])
+def test_a_segment_begins_empty_and_its_file_is_cut_only_where_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    """A file system may write out, while it is closed, all that a file has that was cut to nothing."""
+    cuts, truncate = list[int](), OpenFile.truncate
+
+    def noted(file: OpenFile, size: int) -> None:
+        cuts.append(size)
+        truncate(file, size)
+
+    monkeypatch.setattr(OpenFile, "truncate", noted)
+    segment = Segment(OpenFiles(Disk(), 1), str(tmp_path), 7)
+    Path(segment.path).write_bytes(content)
+    segment.create()
+    assert Path(segment.path).read_bytes() == b""
+    assert cuts == ([0] if content else [])
