@@ -71,6 +71,7 @@ class Table:
         self.held, self.waiting, self.told = list(held), list(untouched), Told()
         self.remove, self.add = self.told.does("removed"), self.told.does("added")
         self.add_untouched, self.forget_untouched = self.told.does("untouched"), self.told.does("forgotten")
+        self.forget_name = self.told.does("nameless")
 
     def __iter__(self) -> Any:
         return iter(self.held)
@@ -108,6 +109,7 @@ def replicas_of(told: Told, table: Table | None = None, topic: Any = None, **cha
     table.told = told
     for name, what in (
         ("remove", "removed"), ("add", "added"), ("add_untouched", "untouched"), ("forget_untouched", "forgotten"),
+        ("forget_name", "nameless"),
     ):  # fmt: skip
         setattr(table, name, told.does(what))
     vars(made).update(

@@ -63,8 +63,7 @@ logger = logging.getLogger(__name__)
 
 OBEYED_AT_ONCE = 4
 """Partitions that change before the event loop gets to do something else: a directory and its files are half a ms."""
-DROPPED_AT_ONCE = 20
-"""Partitions of removed topics that go at once."""
+DROPPED_AT_ONCE = 20  # partitions of removed topics that go likewise
 FOUND_AT_ONCE = 1_000  # logs whose partitions are looked up likewise
 
 
@@ -404,7 +403,8 @@ class LocalReplicas:
 
     def _on_topic_removed(self, topic_id: UUID, room: int) -> int:
         """How many partitions are dropped at once, of `room`; the others are by and by."""
-        held = list(self._table.of_topic(topic_id))
+        held = self._table.of_topic(topic_id)
+        self._table.forget_name(topic_id)
         for partition in held[:room]:
             self._drop(partition)
         self._todo.extend((topic_id, partition.index) for partition in held[room:])

@@ -23,16 +23,17 @@ class PartitionTable:
         """`counts` are of the topics of which something is held."""
         self._counts = counts or TopicCounts()
         self._topics: dict[str | UUID, dict[int, Partition]] = {}
-        self._by_name: dict[str, dict[int, Partition]] = {}
+        """By ids, and by the names that they have."""
+        self._by_id: dict[UUID, dict[int, Partition]] = {}
         self._untouched: dict[UUID, dict[int, PartitionLog]] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         """Those that there are now: who looks at them in steps is not disturbed by those that come and go meanwhile."""
-        return iter(list(chain.from_iterable(map(dict.values, self._by_name.values()))))
+        return iter(list(chain.from_iterable(map(dict.values, self._by_id.values()))))
 
     def by_topic(self) -> list[dict[int, Partition]]:
         """The same, of each topic its own, which may come to change."""
-        return list(self._by_name.values())
+        return list(self._by_id.values())
 
     def get(self, topic: str | UUID, index: int) -> Partition | None:
         partitions = self._topics.get(topic)
@@ -66,15 +67,25 @@ class PartitionTable:
                 del self._untouched[topic_id]
 
     def add(self, partition: Partition) -> None:
+        """Its topic has its name from now on: of a removed one of that name some may still be held, by their id."""
         self.forget_untouched(partition.topic_id, partition.index)
-        partitions = self._topics[partition.topic] = self._by_name.setdefault(partition.topic, {})
+        partitions = self._topics[partition.topic] = self._by_id.setdefault(partition.topic_id, {})
         partitions[partition.index] = partition
         partition.traffic = self._counts.enter(partition.topic)
         self._topics[uuid_of(partition.topic_id.bytes)] = partitions  # the object that is looked up is found sooner
 
+    def forget_name(self, topic_id: UUID) -> None:
+        """The topic was removed: what is still held of it is found by its id alone."""
+        partitions = self._topics.get(topic_id)
+        for partition in (partitions or {}).values():
+            if self._topics.get(partition.topic) is partitions:
+                del self._topics[partition.topic]
+            return
+
     def remove(self, partition: Partition) -> None:
-        partitions = self._topics[partition.topic]
+        partitions = self._topics[partition.topic_id]
+        if len(partitions) == 1:
+            self.forget_name(partition.topic_id)
+            del self._topics[partition.topic_id], self._by_id[partition.topic_id]
         del partitions[partition.index]
         self._counts.leave(partition.topic, partition.traffic)
-        if not partitions:
-            del self._topics[partition.topic], self._topics[partition.topic_id], self._by_name[partition.topic]

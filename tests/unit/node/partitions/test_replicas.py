@@ -21,7 +21,7 @@ from penstock.metadata.records import (
     RemoveTopicRecord,
 )
 from penstock.node.partitions.isr_partition import IsrPartition
-from penstock.node.partitions.replicas import OBEYED_AT_ONCE
+from penstock.node.partitions.replicas import DROPPED_AT_ONCE, OBEYED_AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 OTHER_NODE = 2
@@ -175,6 +175,35 @@ def test_a_topic_of_the_same_name_begins_anew(node: Node) -> None:
     node.commit(RemoveTopicRecord(topic_id=TOPIC_ID), *topic_records(topic_id=UUID(int=99)))
     assert node.partition().topic_id == UUID(int=99)
     assert node.produce(b"b") == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize("is_at_work", [True, False])
+async def test_a_topic_of_the_same_name_is_another_one_while_the_removed_one_goes(
+    node: Node, tmp_path: Path, by_id: bool, is_at_work: bool
+) -> None:
+    """It may be asked for before the last partitions of the removed one are dropped."""
+    count, new = DROPPED_AT_ONCE + 3, UUID(int=99)
+    node.commit(*topic_records(partitions=count))
+    await node.replicas.settled()
+    for index in range(count):
+        node.produce(b"old", index=index)
+    if is_at_work:
+        node.commit(*topic_records("other", partitions=20, topic_id=UUID(int=5)))
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    node.commit(*topic_records(topic_id=new, partitions=count))
+    made = node.broker.partition(new if by_id else "orders", count - 1)
+    assert made.topic_id == new
+    assert node.produce(b"new", index=count - 1) == (ErrorCode.NONE, 0)
+    await node.replicas.settled()
+    assert [node.partition(index=index).topic_id for index in range(count)] == [new] * count
+    assert [node.partition(index=index).log.log_end_offset for index in range(count)] == [0] * (count - 1) + [1]
+    assert node.partition(index=count - 1) is made
+    assert node.table.of_topic(TOPIC_ID) == []
+    assert sorted(node.table.of_topic(new), key=id) == sorted(node.table.of_topic("orders"), key=id)
+    remove_due(node.directories, node.now_ms + 10**6)
+    places = {path.name for path in tmp_path.glob("orders-*")}
+    assert places == {f"orders-{index}" for index in range(count)}
 
 
 def test_a_restart_finds_everything_again(tmp_path: Path) -> None:

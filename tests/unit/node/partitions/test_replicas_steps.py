@@ -147,7 +147,7 @@ def test_of_a_removed_topic_so_many_go_at_once(room: int, dropped: int) -> None:
     one = replicas_of(told, table, _drop=told.does("drop"), offline={(ID, 7): None, (OTHER_ID, 7): None})
     assert one._on_topic_removed(ID, room) == dropped
     later = [("to do", [(ID, index) for index in range(dropped, 3)]), ("to do", [(ID, 5)])]
-    assert told == [*[("drop", it) for it in held[:dropped]], *later]
+    assert told == [("nameless", ID), *[("drop", it) for it in held[:dropped]], *later]
     assert one.offline == {(OTHER_ID, 7): None}
 
 
