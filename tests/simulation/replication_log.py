@@ -19,7 +19,7 @@ class MemoryLog:
         self.records: list[Record] = []
         self.checked = 0
         """So many records have been compared with what is committed."""
-        self.log_start_offset = 0
+        self.log_start_offset = self.cleaned_to = 0
         self.leader_epochs = self
 
     @property

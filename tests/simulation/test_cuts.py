@@ -50,7 +50,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
-@pytest.mark.parametrize("first", soaked_after(1, (15, *range(0, 15, 5), *range(20, 300, 5))))
+@pytest.mark.parametrize("first", soaked_after(1, (30, *range(0, 30, 5), *range(35, 300, 5))))
 def test_what_was_committed_stays_through_cuts_that_take_long(first: int, counted: dict[str, int]) -> None:
     for seed in range(first, first + 5):
         simulated(seed)

@@ -129,7 +129,7 @@ def replicas_of(told: Told, table: Table | None = None, topic: Any = None, **cha
         ),
         _todo=SimpleNamespace(
             extend=lambda keys: told.append(("to do", list(keys))), work=told.does("work"), stop=told.does("stop"),
-            clear=told.does("nothing to do"), is_at_work=False,
+            clear=told.does("nothing to do"),
         ),
         _upkeep=SimpleNamespace(
             forget=told.does("kept up no more"), watch=told.does("watched"), remember=told.does("remembered"),

@@ -25,11 +25,6 @@ class Backlog(Generic[T]):
         self._todo: deque[T] = deque()
         self._done: asyncio.Event | None = None
 
-    @property
-    def is_at_work(self) -> bool:
-        """Whether some wait for later turns."""
-        return self._done is not None
-
     def extend(self, things: Iterable[T]) -> None:
         """Have these done, from the next `work` on."""
         self._todo.extend(things)

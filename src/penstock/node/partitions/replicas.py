@@ -156,7 +156,7 @@ class LocalReplicas:
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
         """Obey records that were committed and applied to the image: a few at once, many by and by."""
-        room = 0 if self._todo.is_at_work else DROPPED_AT_ONCE
+        room = DROPPED_AT_ONCE
         for record in records:
             match record:
                 case PartitionChangeRecord() if self._is_nothing_to_obey(record):

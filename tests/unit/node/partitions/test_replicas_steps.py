@@ -116,14 +116,11 @@ def test_what_is_held(held: int, waiting: int, holds: bool) -> None:
     assert one.holds(topic_of(), 0) is holds
 
 
-@pytest.mark.parametrize(("is_at_work", "room"), [(False, module.DROPPED_AT_ONCE), (True, 0)])
-def test_what_metadata_bring_about(is_at_work: bool, room: int) -> None:
-    """While others wait for their turn nothing is dropped at once."""
+def test_what_metadata_bring_about() -> None:
     told = Told()
     table = Table(One(told, 0), One(told, 1, OTHER_ID))
     table.held[1].topic = "u"
     one = replicas_of(told, table, _configure=told.does("configured"), _on_topic_removed=told.does("gone", 7))
-    one._todo.is_at_work = is_at_work
     one.on_metadata(
         [
             ClearElrRecord(topic_name="t"),
@@ -135,7 +132,7 @@ def test_what_metadata_bring_about(is_at_work: bool, room: int) -> None:
         ]
     )
     both = [(ID, 0), (OTHER_ID, 1)]
-    gone = [("gone", ID, room), ("gone", OTHER_ID, room - 7)]
+    gone = [("gone", ID, module.DROPPED_AT_ONCE), ("gone", OTHER_ID, module.DROPPED_AT_ONCE - 7)]
     assert told == [("to do", both[:1]), ("to do", both), *gone, ("configured", "t"), ("work",)]
 
 
