@@ -6,7 +6,8 @@
 import gc
 import os
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,8 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
+
+from penstock.testing.ports import ReservedPort
 
 settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("soak", settings.get_profile("same"), derandomize=False, max_examples=300)
@@ -73,6 +76,20 @@ def _threads_end_with_their_test() -> Iterator[None]:
     yield
     left = [thread for thread in set(threading.enumerate()) - before if _is_of_a_test(thread)]
     assert not left, "end them in a `finally` or a `with`"
+
+
+@pytest.fixture
+def reserve_port() -> Iterator[Callable[[], int]]:
+    """Gives ports of the loopback address on which nobody listens, except who is told of them."""
+    with ExitStack() as held:
+
+        def reserve() -> int:
+            reserved = ReservedPort()
+            held.callback(reserved.release)
+            reserved.make_way()
+            return reserved.port
+
+        yield reserve
 
 
 def _is_of_a_test(thread: threading.Thread) -> bool:

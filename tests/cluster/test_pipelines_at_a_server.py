@@ -13,7 +13,7 @@ import subprocess
 import time
 import urllib.error
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -82,11 +82,9 @@ def by(number):
 class Server:
     """Of Spark Connect, in a process of its own with the Spark that is installed here."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self._log = folder / "server.log"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = int(probe.getsockname()[1])
+        self._port = port
         self.address = f"sc://127.0.0.1:{self._port}"
         logging = folder / "log4j2.properties"
         logging.write_text(log_properties())
@@ -211,9 +209,11 @@ def numbers_in_files(folder: Path) -> list[int]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_a_pipeline_at_a_server_outlives_its_worker_and_the_server(tmp_path: Path) -> None:
+def test_a_pipeline_at_a_server_outlives_its_worker_and_the_server(
+    tmp_path: Path, reserve_port: Callable[[], int]
+) -> None:
     with Cluster(config=BROKER) as cluster, ExitStack() as stack:
-        server, numbers = Server(tmp_path), Numbers(tmp_path, cluster.bootstrap_servers)
+        server, numbers = Server(tmp_path, reserve_port()), Numbers(tmp_path, cluster.bootstrap_servers)
         spark = stack.enter_context(server.running())
         config = worker_file(tmp_path, cluster.bootstrap_servers, 6_000)
         worker, numbers.url = stack.enter_context(a_worker(config))
@@ -264,10 +264,10 @@ def test_a_pipeline_at_a_server_outlives_its_worker_and_the_server(tmp_path: Pat
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_modules_of_a_job_go_to_the_server(tmp_path: Path) -> None:
+def test_modules_of_a_job_go_to_the_server(tmp_path: Path, reserve_port: Callable[[], int]) -> None:
     """For functions that its workers run on rows of a topic; two jobs have different ones of one name."""
     with Cluster(config=BROKER) as cluster, ExitStack() as stack:
-        server, numbers = Server(tmp_path), Numbers(tmp_path, cluster.bootstrap_servers)
+        server, numbers = Server(tmp_path, reserve_port()), Numbers(tmp_path, cluster.bootstrap_servers)
         stack.enter_context(server.running())
         _, numbers.url = stack.enter_context(a_worker(worker_file(tmp_path, cluster.bootstrap_servers, 6_000)))
         wait_until(partial(is_healthy, numbers.url), SECONDS, "a healthy worker")

@@ -131,10 +131,10 @@ def test_a_port_that_is_taken_is_one_line_and_nothing_is_made(tmp_path: Path) ->
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = refused(tmp_path, "--nodes", "2", "--port", str(min(port, 55_000)))
-    if port <= 55_000:
-        assert done.returncode == 1
-        assert f"port {port} cannot be had" in done.stderr
-        assert not list(tmp_path.iterdir())
+        if port <= 55_000:
+            assert done.returncode == 1
+            assert f"port {port} cannot be had" in done.stderr
+            assert not list(tmp_path.iterdir())
 
 
 def test_a_port_that_is_taken_of_nodes_that_were_made_before_is_changed_in_their_files(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def test_a_port_that_is_taken_is_named_with_its_key(bootstrap: str, topic: str, 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listener = f"http://127.0.0.1:{taken.getsockname()[1]}"
         said = run(tmp_path / "worker.properties", worker_config(bootstrap, topic) | {"listeners": listener})
-    why = f"cannot listen on {listener} ({os.strerror(errno.EADDRINUSE)}): stop what uses the address, or set listeners"
-    assert said == f"Error: {why}\n"
+        why = f"cannot listen on {listener} ({os.strerror(errno.EADDRINUSE)})"
+        assert said == f"Error: {why}: stop what uses the address, or set listeners\n"
 
 
 def test_a_topic_that_would_forget_is_refused(bootstrap: str, topic: str, tmp_path: Path) -> None:

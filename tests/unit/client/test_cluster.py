@@ -1,7 +1,6 @@
 """Finding brokers, topics and coordinators, and trying again."""
 
 import asyncio
-import socket
 
 import pytest
 from tests.unit.client.fake_broker import fake_broker
@@ -23,22 +22,20 @@ from penstock.protocol.requests.api import ApiKey
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
 
 
-def nobody() -> Address:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return Address("127.0.0.1", taken.getsockname()[1])
+NOBODY, NOR_THERE = Address("127.0.0.1", 1), Address("127.0.0.1", 2)
 
 
 async def test_the_first_address_that_answers_will_do() -> None:
     fake = FakeCluster()
     async with fake_broker(fake) as broker:
         fake.broker = broker
-        async with ClusterClient([nobody(), broker.address], SETTINGS) as cluster:
+        async with ClusterClient([NOBODY, broker.address], SETTINGS) as cluster:
             assert cluster.metadata.cluster_id == "fake"
             assert cluster.metadata.controller_id == NODE_ID
 
 
 async def test_when_none_answers_each_is_named_at_once() -> None:
-    first, second = nobody(), nobody()
+    first, second = NOBODY, NOR_THERE
     with pytest.raises(ClusterUnreachableError, match=rf"cannot reach {first} .*; cannot reach {second} "):
         await ClusterClient([first, second], SETTINGS).start()
 
@@ -131,7 +128,7 @@ async def test_an_address_that_a_node_advertises_in_vain_is_named() -> None:
     async with fake_broker(fake) as broker:
         fake.broker = broker
         async with ClusterClient([broker.address], SETTINGS) as cluster:
-            broker.address = nobody()
+            broker.address = NOBODY
             await cluster.refresh()
             with pytest.raises(ClusterUnreachableError, match=f"which node {NODE_ID} advertises as its address"):
                 await cluster.connection(NODE_ID)
@@ -192,7 +189,7 @@ async def test_nothing_else_stands_behind_what_a_coordinator_is_asked() -> None:
     ],
 )
 async def test_who_refused_may_name_the_next_leader_but_not_itself(leader: int, epoch: int, *, is_known: bool) -> None:
-    cluster = ClusterClient([nobody()], SETTINGS)
+    cluster = ClusterClient([NOBODY], SETTINGS)
     cluster.metadata = cluster.metadata.updated(told((1, 5)), all_topics=True)
     place = TopicPartition("t", 0)
     named = {place: LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)}

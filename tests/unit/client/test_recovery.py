@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -25,22 +26,18 @@ from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.value import fresh
 
 HOUR_MS = 3_600_000
+NOBODY = Address("127.0.0.1", 1)
 
 
 def quick(**more: Any) -> ClientSettings:
     return ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1, **more)
 
 
-def closed_port() -> Address:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return Address("127.0.0.1", taken.getsockname()[1])
-
-
-async def test_an_address_in_vain_is_left_alone_for_its_back_off() -> None:
+async def test_an_address_in_vain_is_left_alone_for_its_back_off(reserve_port: Callable[[], int]) -> None:
     fake = FakeCluster()
     async with fake_broker(fake) as broker:
         fake.broker = broker
-        address, again = closed_port(), Reconnects(quick(reconnect_backoff_ms=HOUR_MS))
+        address, again = Address("127.0.0.1", reserve_port()), Reconnects(quick(reconnect_backoff_ms=HOUR_MS))
         again_soon = Reconnects(quick(reconnect_backoff_ms=0))
         for reconnects in (again, again_soon):
             with pytest.raises(ClusterUnreachableError, match="connection refused"):
@@ -69,9 +66,11 @@ class Noting(ClientSettings, kw_only=True):
         return 0.0
 
 
-async def test_only_failures_in_a_row_count_and_of_few_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_failures_in_a_row_count_and_of_few_addresses(
+    monkeypatch: pytest.MonkeyPatch, reserve_port: Callable[[], int]
+) -> None:
     settings = Noting()
-    reconnects, address = Reconnects(settings), closed_port()
+    reconnects, address = Reconnects(settings), Address("127.0.0.1", reserve_port())
 
     async def in_vain(one: Address) -> None:
         with pytest.raises(ClusterUnreachableError):
@@ -91,7 +90,7 @@ async def test_only_failures_in_a_row_count_and_of_few_addresses(monkeypatch: py
         await in_vain(address)
     assert settings.attempts == [0, 1, 2, 0, 1]
     monkeypatch.setattr(reconnects_module, "MAX_REMEMBERED", 1)
-    other = closed_port()
+    other = NOBODY
     for one in (other, other, address, other):
         await in_vain(one)
     assert settings.attempts[5:] == [0, 1, 0, 0], "of the one before nothing is remembered"
@@ -258,7 +257,7 @@ async def test_bootstrap_servers_are_asked_when_no_known_broker_can_be_reached(s
         fake.broker = broker
         bootstrap = broker.address
         async with ClusterClient([bootstrap], quick(metadata_recovery_strategy=strategy)) as client:
-            broker.address = closed_port()
+            broker.address = NOBODY
             await client.refresh([])
             assert client._seed is not None
             client._seed.abort("it is cut")

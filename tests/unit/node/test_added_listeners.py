@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,6 @@ SET = ConfigOperation.SET
 LISTENERS, MAP = "listeners", "listener.security.protocol.map"
 OWN = "PLAINTEXT://127.0.0.1:0"
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT,OTHER:PLAINTEXT,SAFE:SASL_SSL,CERTIFIED:SSL"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 async def alter(world: Running, *changes: tuple[str, ConfigOperation, str | None]) -> None:
@@ -49,8 +45,8 @@ async def connected(world: Running, port: int) -> Connection:
     return await connect(Address("127.0.0.1", port), ClientSettings())
 
 
-async def test_a_listener_comes_and_goes_with_its_connections(tmp_path: Path) -> None:
-    port = free_port()
+async def test_a_listener_comes_and_goes_with_its_connections(tmp_path: Path, reserve_port: Callable[[], int]) -> None:
+    port = reserve_port()
     async with running(tmp_path) as world:
         own = await connect(Address(world.node.endpoints[0].host, world.node.endpoints[0].port), ClientSettings())
         await listen(world, f"EXTRA://127.0.0.1:{port}")
@@ -65,8 +61,8 @@ async def test_a_listener_comes_and_goes_with_its_connections(tmp_path: Path) ->
         await own.close()
 
 
-async def test_it_is_there_after_a_restart_and_may_move(tmp_path: Path) -> None:
-    first, second = free_port(), free_port()
+async def test_it_is_there_after_a_restart_and_may_move(tmp_path: Path, reserve_port: Callable[[], int]) -> None:
+    first, second = reserve_port(), reserve_port()
     async with running(tmp_path) as world:
         await listen(world, f"EXTRA://127.0.0.1:{first}")
     async with running(tmp_path) as world:
@@ -105,8 +101,10 @@ async def test_what_does_not_go_with_the_file_is_refused(tmp_path: Path, listene
             await alter(world, (MAP, ConfigOperation.SET, "PLAINTEXT:SSL"))
 
 
-async def test_with_its_log_ins_in_the_same_request_one_may_come(tmp_path: Path) -> None:
-    port = free_port()
+async def test_with_its_log_ins_in_the_same_request_one_may_come(
+    tmp_path: Path, reserve_port: Callable[[], int]
+) -> None:
+    port = reserve_port()
     async with running(tmp_path) as world:
         await alter(
             world,
@@ -116,8 +114,10 @@ async def test_with_its_log_ins_in_the_same_request_one_may_come(tmp_path: Path)
         )
 
 
-async def test_with_its_keys_in_the_same_request_one_with_tls_may_come(tmp_path: Path) -> None:
-    port, holder = free_port(), Authority(tmp_path).signs("node")
+async def test_with_its_keys_in_the_same_request_one_with_tls_may_come(
+    tmp_path: Path, reserve_port: Callable[[], int]
+) -> None:
+    port, holder = reserve_port(), Authority(tmp_path).signs("node")
     async with running(tmp_path) as world:
         key = "listener.name.certified.ssl.keystore.location"
         listeners = (LISTENERS, ConfigOperation.SET, f"{OWN},CERTIFIED://127.0.0.1:{port}")
@@ -129,8 +129,10 @@ async def test_with_its_keys_in_the_same_request_one_with_tls_may_come(tmp_path:
             await alter(world, (MAP, ConfigOperation.SET, PROTOCOLS), listeners, (key, ConfigOperation.DELETE, None))
 
 
-async def test_an_address_that_is_taken_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    port = free_port()
+async def test_an_address_that_is_taken_leaves_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, reserve_port: Callable[[], int]
+) -> None:
+    port = reserve_port()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         async with running(tmp_path) as world:
             with caplog.at_level(logging.ERROR):

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tests.unit.log.compaction.rounds import COMPACTED, compact, pairs, records
 from tests.unit.log.logs import NOW, open_log
+from tests.unit.log.transactions import append_all, ended, written
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, node_on, topic_records
 
 from penstock.client.values import TopicPartition
@@ -20,6 +21,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.assembly.start import RunningNode
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.batch import BatchHeader
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.varint import Buffer
 from penstock.testing.simulator.compacted_agreement import LONG_MS, READ_BYTES, CompactedHistory
@@ -216,6 +218,37 @@ def test_after_unclean_elections_the_values_count_that_there_are(tmp_path: Path)
         assert looks.look("leader", log, 4, leads=True) == []
         follower = only(tmp_path / f"only {offsets}", log, *offsets)
         assert (looks.look("follower", follower, 4) == []) is is_right
+
+
+def with_an_abort(path: Path) -> PartitionLog:
+    path.mkdir()
+    log = open_log(path, COMPACTED)
+    commit, abort = ControlType.COMMIT, ControlType.ABORT
+    append_all(log, written(1, 0, value=b"1"), written(1, 1, value=b"2"), ended(1, commit))
+    append_all(log, written(1, 2, value=b"3"), ended(1, abort))
+    return log
+
+
+def test_what_was_aborted_counts_for_nobody_who_looks_after_unclean_elections(tmp_path: Path) -> None:
+    """A replica may know of the abort before any leader was looked at, and who wrote the record was never seen."""
+    log = with_an_abort(tmp_path / "1")
+    for offsets, is_right in (((1, 3), True), ((1,), True), ((0, 3), False)):
+        looks = Looks()
+        looks.history.began_late = True
+        assert looks.look("follower", log, 5) == []
+        assert looks.look("leader", log, 5, leads=True) == []
+        other = only(tmp_path / f"only {offsets}", log, *offsets)
+        assert (looks.look("other", other, 5) == []) is is_right
+
+
+def test_who_wrote_what_in_a_transaction_is_known_of_each_epoch(tmp_path: Path) -> None:
+    """A leader that was replaced may still write, to an offset at which its successor has something else."""
+    log, old = with_an_abort(tmp_path / "1"), log_of(tmp_path / "2", *[(7, "k", "never")] * 4)
+    looks = Looks()
+    for one in (log, old):
+        looks.history.note(one.read(0, READ_BYTES).read())
+    assert looks.look("leader", log, 5, leads=True) == []
+    assert looks.look("other", only(tmp_path / "3", log, 1), 5) == []
 
 
 def test_a_record_may_not_be_missing_while_it_is_too_young(tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ class CompactedHistory:
     """
     tombstones: dict[str, set[int]] = field(default_factory=dict)
     """By node: offsets of tombstones."""
-    producers: dict[int, int] = field(default_factory=dict)
-    """By offset: who wrote the record, if that was in a transaction."""
+    producers: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By offset and leader epoch: who wrote the record, if that was in a transaction."""
     aborted: set[tuple[int, Pair]] = field(default_factory=set)
     """Offsets and pairs of records whose transaction was aborted, for good: compaction forgets that it was."""
     noted: set[tuple[int, int, int]] = field(default_factory=set)
@@ -85,9 +85,7 @@ class CompactedHistory:
                 known = self.written.setdefault(record.offset, {})
                 known[epoch] = record.timestamp_ms, (record.key, record.value)
                 if header.is_transactional:
-                    self.producers[record.offset] = header.producer_id
-                else:
-                    self.producers.pop(record.offset, None)
+                    self.producers[record.offset, epoch] = header.producer_id
 
     def forget_node(self, name: str) -> None:
         """Its process ended: its replicas are compared anew."""
@@ -123,11 +121,11 @@ class CompactedHistory:
         begin = looked_to if is_same else log.log_start_offset
         end = high_watermark if leads else min(high_watermark, self.end_offset)
         try:
-            read = list(_records(partition, begin, end))
+            read = list(self._records(partition, begin, end))
         except DecodeError as error:
             violated(f"{name}: a record of {partition} from {begin} on is damaged: {error}")
             return
-        self._note_aborted(log, high_watermark)
+        self._note_aborted(log, end)
         found = {offset: pair for offset, _, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         if leads:
@@ -148,17 +146,18 @@ class CompactedHistory:
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
-    def _note_aborted(self, log: PartitionLog, high_watermark: int) -> None:
+    def _note_aborted(self, log: PartitionLog, end: int) -> None:
+        """Below `end` all records are known that there are."""
         epoch_at = log.leader_epochs.epoch_at
-        for one in log.load().aborted.between(log.log_start_offset, high_watermark):
+        for one in log.load().aborted.between(log.log_start_offset, end):
             marker = one.last_offset, epoch_at(one.last_offset), one.producer_id
-            if one.last_offset >= high_watermark or marker in self.noted:
+            if one.last_offset >= end or marker in self.noted:
                 continue
             self.noted.add(marker)
             for offset in range(one.first_offset, one.last_offset):
-                written = self.written.get(offset, {}).get(epoch_at(offset))
-                if written is not None and self.producers.get(offset) == one.producer_id:
-                    self.aborted.add((offset, written[1]))
+                epoch = epoch_at(offset)
+                if self.producers.get((offset, epoch)) == one.producer_id:
+                    self.aborted.add((offset, self.written[offset][epoch][1]))
 
     def _committed(self, epochs: LeaderEpochs, end: int) -> Iterator[Seen]:
         """Records that a leader has committed since the last look at leaders, but for compaction.
@@ -183,6 +182,21 @@ class CompactedHistory:
                     self.gone.pop(pair[0], None)
                 self.records[offset] = pair
                 self.times[offset] = timestamp_ms
+
+    def _records(self, partition: Partition, offset: int, end: int) -> Iterator[Seen]:
+        """Of the batches from an offset on that end before `end`."""
+        while offset < end:
+            data = partition.log.read(offset, READ_BYTES, upper_offset=end).read()
+            if not data:
+                return
+            if self.began_late:
+                self.note(data)  # it may have been written before
+            for position, header in iterate_batches(data):
+                for record in iterate_records(data, position, header) if not header.is_control else ():
+                    if record.offset >= offset:
+                        pair = record.key, record.value
+                        yield record.offset, header.partition_leader_epoch, record.timestamp_ms, pair
+                offset = header.last_offset + 1
 
     def _read(self, records: Iterable[tuple[int, Pair]]) -> Iterator[tuple[int, Pair]]:
         """Those that were not aborted."""
@@ -210,17 +224,3 @@ def _table(records: Iterable[tuple[int, Pair]]) -> dict[bytes | None, bytes]:
         else:
             table[key] = value
     return table
-
-
-def _records(partition: Partition, offset: int, end: int) -> Iterator[Seen]:
-    """Of the batches from an offset on that end before `end`."""
-    while offset < end:
-        data = partition.log.read(offset, READ_BYTES, upper_offset=end).read()
-        if not data:
-            return
-        for position, header in iterate_batches(data):
-            for record in iterate_records(data, position, header) if not header.is_control else ():
-                if record.offset >= offset:
-                    pair = record.key, record.value
-                    yield record.offset, header.partition_leader_epoch, record.timestamp_ms, pair
-            offset = header.last_offset + 1

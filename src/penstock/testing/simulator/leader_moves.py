@@ -35,6 +35,8 @@ class LeaderMoves:
         if self._last is None:
             return
         last, offset, since_s = self._last
+        if last == move:
+            return  # its record could not be appended before, as a partition begins an epoch once
         timeout_s = state.settings.leader_balance.timeout_ms / 1000 * CLOCKS_DIFFER
         if last.partition_in(state.image) is None or now_s - since_s >= timeout_s:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -22,15 +21,13 @@ PROVIDER = "https://identity.example/token"
 def test_values_that_stand_elsewhere_are_looked_up_as_for_other_commands(tmp_path: Path) -> None:
     (tmp_path / "secrets.properties").write_text("protocol=PLAINTEXT\n")
     file = tmp_path / "client.properties"
-    with socket.socket() as taken:  # nobody listens there
-        taken.bind(("127.0.0.1", 0))
-        file.write_text(
-            f"bootstrap.servers=127.0.0.1:{taken.getsockname()[1]}\nconfig.providers=file\n"
-            "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
-            f"security.protocol=${{file:{tmp_path}/secrets.properties:protocol}}\n"
-        )
-        done = CliRunner().invoke(main, ["security", "doctor", "--command-config", str(file)])
-        assert "it ends at TCP" in done.output
+    file.write_text(
+        "bootstrap.servers=127.0.0.1:1\nconfig.providers=file\n"  # nobody listens there
+        "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        f"security.protocol=${{file:{tmp_path}/secrets.properties:protocol}}\n"
+    )
+    done = CliRunner().invoke(main, ["security", "doctor", "--command-config", str(file)])
+    assert "it ends at TCP" in done.output
     file.write_text(file.read_text().replace(":protocol}", ":missing}"))
     done = CliRunner().invoke(main, ["security", "doctor", "--command-config", str(file)])
     assert "it ends at SETTINGS: security.protocol=${file:" in done.output
@@ -38,11 +35,8 @@ def test_values_that_stand_elsewhere_are_looked_up_as_for_other_commands(tmp_pat
 
 
 def test_of_several_addresses_it_is_told_where_each_way_ends() -> None:
-    with socket.socket() as one, socket.socket() as other:  # nobody listens there
-        for taken in (one, other):
-            taken.bind(("127.0.0.1", 0))
-        addresses = [f"127.0.0.1:{taken.getsockname()[1]}" for taken in (one, other)]
-        done = CliRunner().invoke(main, ["security", "doctor", "--bootstrap-server", ",".join(addresses)])
+    addresses = ["127.0.0.1:1", "127.0.0.1:2"]  # nobody listens there
+    done = CliRunner().invoke(main, ["security", "doctor", "--bootstrap-server", ",".join(addresses)])
     ways = [(f"{address}, a bootstrap server", "  DNS", "  TCP") for address in addresses]
     for line, begins in zip(done.output.splitlines(), [*ways[0], *ways[1], "Error: it ends at TCP"], strict=True):
         assert line.startswith(begins)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,11 @@ async def test_port_0_is_advertised_as_the_port_it_became(tmp_path: Path) -> Non
         await node.stop()
 
 
-async def test_metrics_of_a_node_to_which_nothing_has_happened_are_served(tmp_path: Path) -> None:
+async def test_metrics_of_a_node_to_which_nothing_has_happened_are_served(
+    tmp_path: Path, reserve_port: Callable[[], int]
+) -> None:
     """All of them, so that none needs something to have happened."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = reserve_port()
     node = await start_node(config(tmp_path, penstock_metrics_listener=f"127.0.0.1:{port}"))
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -110,11 +112,9 @@ async def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
         await start_node(config(tmp_path / "file" / "data"))
 
 
-async def test_a_failed_start_gives_everything_back(tmp_path: Path) -> None:
+async def test_a_failed_start_gives_everything_back(tmp_path: Path, reserve_port: Callable[[], int]) -> None:
     (tmp_path / "file").write_text("not a directory")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"PLAINTEXT://127.0.0.1:{free.getsockname()[1]}"
+    address = f"PLAINTEXT://127.0.0.1:{reserve_port()}"
     with pytest.raises(StartError):
         await start_node(config(tmp_path / "file" / "data", listeners=address))
     await (await start_node(config(tmp_path / "data", listeners=address))).stop()
