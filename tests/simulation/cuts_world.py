@@ -200,8 +200,8 @@ class World:
             self.wrong.append(str(error))
         if not self.start <= offset:
             return FetchPartitionResult(0, ErrorCode.OFFSET_OUT_OF_RANGE)
-        end = sum(epoch <= last for epoch, _ in log)
-        latest = log[end - 1][0] if end else -1
+        end = max(self.start, sum(epoch <= last for epoch, _ in log))
+        latest = log[end - 1][0] if end > self.start else last  # of what it has deleted a leader says no epochs
         if offset > self.start and (latest < last or end < offset):
             return FetchPartitionResult(0, 0, self.committed, diverging_epoch=(latest, end))
         try:
