@@ -3,11 +3,13 @@
 `make soak` draws anew, and more.
 """
 
+import asyncio
 import gc
 import os
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -76,6 +78,29 @@ def _threads_end_with_their_test() -> Iterator[None]:
     yield
     left = [thread for thread in set(threading.enumerate()) - before if _is_of_a_test(thread)]
     assert not left, "end them in a `finally` or a `with`"
+
+
+LARGE_FILES: Final = (".log", ".log.deleted", ".log.cleaned", ".log.swap")
+_removed_by_a_loop: list[str] = []
+
+
+def _note_removal(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "os.remove" and asyncio._get_running_loop() is not None:
+        path = str(arguments[0])
+        if path.endswith(LARGE_FILES) and "/src/penstock/" in sys._getframe(1).f_code.co_filename:
+            with suppress(OSError):
+                _removed_by_a_loop.extend([path] * (os.path.getsize(path) > 0))
+
+
+sys.addaudithook(_note_removal)
+
+
+@pytest.fixture(autouse=True)
+def _segments_are_removed_by_threads() -> Iterator[None]:
+    """One of a gigabyte takes up to a second, and on an event loop everybody waits for that."""
+    _removed_by_a_loop.clear()
+    yield
+    assert not _removed_by_a_loop, "rename it, and schedule its removal"
 
 
 @pytest.fixture

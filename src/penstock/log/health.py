@@ -39,7 +39,7 @@ class Health:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.on_failure: Callable[[], None] | None = None
+        self.on_failure: Callable[[], object] | None = None
         self.failure: KafkaError | None = None
         self.is_full = False
 

@@ -5,7 +5,7 @@ segment is whole:
 
 | what is there                   | what becomes of it                                                         |
 | ------------------------------- | -------------------------------------------------------------------------- |
-| `*.cleaned`, `*.deleted`, `.tmp`| it is removed                                                              |
+| `*.cleaned`, `*.deleted`, `.tmp`| it is removed, but segments later: a large file takes long                 |
 | `.log.swap`                     | segments that it reaches into go, and it gets its name, with its indexes   |
 | the `.txnindex` of a swap       | it was there before, for old and new segments alike                        |
 | an index of a swap without it   | it is removed: either nothing has changed yet, or the index is made anew   |
@@ -13,6 +13,8 @@ segment is whole:
 
 from penstock.log.disk import Disk
 from penstock.log.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
     INDEX_SUFFIX,
     INDEX_SUFFIXES,
     LEFTOVER_SUFFIXES,
@@ -23,10 +25,11 @@ from penstock.log.names import (
     TRANSACTION_INDEX_SUFFIX,
     offset_of,
 )
+from penstock.log.removals import Removals
 from penstock.log.scan import batch_spans
 
 
-def names_of_log(disk: Disk, directory: str) -> list[str]:
+def names_of_log(disk: Disk, directory: str, removals: Removals) -> list[str]:
     """Swaps are finished and leftovers removed first. Raises OSError, KafkaError(CORRUPT_MESSAGE)."""
     all_names = disk.names(directory)
     if any(name.endswith(SWAP_SUFFIX) for name in all_names):
@@ -37,7 +40,11 @@ def names_of_log(disk: Disk, directory: str) -> list[str]:
     for name in all_names:
         stem, dot, suffix = name.partition(".")
         is_orphan = dot + suffix in INDEX_SUFFIXES and stem not in segments
-        if is_orphan or name.endswith((*LEFTOVER_SUFFIXES, SWAP_SUFFIX)):
+        if name.endswith(DELETED_SUFFIX):
+            removals.schedule(f"{directory}/{name}", 0)
+        elif name.endswith(LOG_SUFFIX + CLEANED_SUFFIX):
+            removals.retire(f"{directory}/{name}", 0)
+        elif is_orphan or name.endswith((*LEFTOVER_SUFFIXES, SWAP_SUFFIX)):
             disk.remove(f"{directory}/{name}")
         else:
             names.append(name)
@@ -56,7 +63,7 @@ def _finish_swaps(disk: Disk, directory: str, names: list[str]) -> None:
             if offset is None or other.endswith(SWAP_SUFFIX) or not first_offset <= offset < end_offset:
                 continue
             if offset > first_offset or not other.endswith((SNAPSHOT_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX)):
-                disk.remove(f"{directory}/{other}")
+                disk.rename(f"{directory}/{other}", f"{directory}/{other}{DELETED_SUFFIX}")
         stem = f"{directory}/{name.partition('.')[0]}"
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             if f"{name.partition('.')[0]}{suffix}{SWAP_SUFFIX}" in names:

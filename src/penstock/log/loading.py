@@ -25,6 +25,7 @@ from penstock.log.open_files import OpenFiles
 from penstock.log.producer_snapshots import ProducerSnapshots, replay
 from penstock.log.producer_state import Producers
 from penstock.log.recovery import recover_segment
+from penstock.log.removals import Removals
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.protocol.batch import BatchHeader
@@ -70,14 +71,16 @@ class Unread:
         self.end_offset = UNKNOWN
 
 
-def load_log(open_files: OpenFiles, directory: str, config: LogConfig, unread: Unread) -> LogContent:
+def load_log(
+    open_files: OpenFiles, removals: Removals, directory: str, config: LogConfig, unread: Unread
+) -> LogContent:
     """Raises OSError."""
     disk, is_clean, start_offset = open_files.disk, unread.is_clean, unread.start_offset
     recovery_point = max(unread.recovery_point, 0)
-    names = names_of_log(disk, directory)
+    names = names_of_log(disk, directory, removals)
     found = _find_segments(open_files, directory, names)
     is_new = not found
-    segments = Segments(open_files, directory, found, start_offset)
+    segments = Segments(open_files, removals, directory, found, start_offset)
     # Even a clean close does not sync the name of a segment that has no records.
     if not (is_clean and segments.active.size):
         segments.note_names()

@@ -2,7 +2,7 @@
 snapshots, which are appended to, cut and flushed together.
 
 All methods belong to one thread (the event loop's), but for `flush` and `maybe_flush`, which may run in another one.
-Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `remove_below_start`, `retire_oldest` or
+Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `retire_oldest` or
 `swap_in` only the files can tell what is left, and the log has to be read in again.
 """
 
@@ -14,7 +14,6 @@ from penstock.log.config import LogConfig
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay, transaction_ends
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
-from penstock.log.removals import Removals
 from penstock.log.rolling import Room, must_roll
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.log.segments import Segments
@@ -36,12 +35,12 @@ class LogContent:
     """
 
     __slots__ = (
-        "_cuts",
         "_cutting",
         "_flushing",
         "_room",
         "_snapshots",
         "aborted",
+        "cuts",
         "dirty_since_ms",
         "end_offset",
         "epochs",
@@ -77,7 +76,8 @@ class LogContent:
         self.dirty_since_ms: int | None = None
         self.rewritten_below = rewritten_below
         self.rules = _RULES_OF_NO_TOPIC
-        self._cuts = 0
+        self.cuts = 0
+        """How often records were taken from the end, or all of them."""
         self._cutting = threading.Lock()
         """For a moment: a thread that flushes must not find that nothing was cut, and then say so behind a cut."""
         self._flushing = threading.Lock()
@@ -280,7 +280,7 @@ class LogContent:
         """A power cut may undo a cut, and the checkpoint may still hold the old recovery point."""
         self.rewritten_below = max(self.rewritten_below, self.end_offset)
         with self._cutting:
-            self._cuts += 1
+            self.cuts += 1
         self.recovery_point = min(self.recovery_point, offset)
 
     def start_at(self, offset: int) -> None:
@@ -288,14 +288,7 @@ class LogContent:
         self.start_offset = offset
         self.epochs.truncate_from_start(offset)
 
-    def remove_below_start(self) -> None:
-        """At once and durably."""
-        first = self.segments.number_of(self.start_offset)
-        self._remove_snapshots_below(self.segments[first].base_offset)
-        self.segments.remove_oldest(first)
-        self.aborted.forget_below(self.segments[0].base_offset)
-
-    def retire_oldest(self, count: int, removals: Removals, now_ms: int, delay_ms: int) -> None:
+    def retire_oldest(self, count: int, now_ms: int, delay_ms: int) -> None:
         """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay."""
         if count == len(self.segments):
             self.roll(self.end_offset, now_ms)
@@ -304,7 +297,7 @@ class LogContent:
             self._remove_snapshots_below(first_offset)
             self.aborted.forget_below(first_offset)
             self.start_at(max(self.start_offset, first_offset))
-        self.segments.retire_oldest(count, removals, now_ms + delay_ms)
+        self.segments.retire_oldest(count, now_ms + delay_ms)
 
     def _remove_snapshots_below(self, first_offset: int) -> None:
         """Where the newest is one of them, no other knows of producers whose batches go: it is made anew before."""
@@ -315,13 +308,13 @@ class LogContent:
                 return  # retention, which makes room, goes on: these go with the next segments
         self._snapshots.remove_below(first_offset)
 
-    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int, gone: Collection[int]) -> None:
+    def swap_in(self, old: list[Segment], due_ms: int, gone: Collection[int]) -> None:
         """Compaction made the new segment, without the markers at the offsets `gone`; the files of these neighbours go
         at `due_ms`.
         """
         behind = self.segments[self.segments.number_of(old[-1].base_offset) + 1].base_offset
         self.aborted.rewrite(old[0].base_offset, behind, gone)
-        self.segments.swap_in(old, removals, due_ms)
+        self.segments.swap_in(old, due_ms)
         self._snapshots.forget({segment.base_offset for segment in old[1:]})
 
     # durability
@@ -333,7 +326,7 @@ class LogContent:
 
     def flush(self) -> None:
         """All earlier appends outlive a power cut."""
-        cuts, end_offset = self._cuts, self.end_offset  # in this order, as the log may be cut now
+        cuts, end_offset = self.cuts, self.end_offset  # in this order, as the log may be cut now
         if end_offset <= self.recovery_point:
             return
         since, self.dirty_since_ms = self.dirty_since_ms, None  # first: appends meanwhile set it again
@@ -346,7 +339,7 @@ class LogContent:
 
     def maybe_flush(self, flush_ms: int, now_ms: int) -> bool:
         """Flush records that were written `flush_ms` ago; sealed segments a while after their roll in any case."""
-        cuts, since, sealed_end = self._cuts, self.dirty_since_ms, self.segments.active.base_offset
+        cuts, since, sealed_end = self.cuts, self.dirty_since_ms, self.segments.active.base_offset
         if since is None or not self.flush_is_due(flush_ms, now_ms):
             return False
         if now_ms - since >= flush_ms:
@@ -374,7 +367,7 @@ class LogContent:
             self.segments.flush(segments)
             self.epochs.sync()
         with self._cutting:
-            if self._cuts == cuts:  # else synced records may have been cut off, and replaced by others
+            if self.cuts == cuts:  # else synced records may have been cut off, and replaced by others
                 self.recovery_point = max(self.recovery_point, end_offset)
 
     def close(self, *, durable: bool) -> None:

@@ -20,6 +20,7 @@ from penstock.log.log_content import LogContent
 from penstock.log.names import LOG_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import Producers
+from penstock.log.removals import Removals
 from penstock.log.segments import Segments
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -47,6 +48,7 @@ class LogHolder:
         "_content",
         "_lent",
         "_open_files",
+        "_removals",
         "_unread",
         "changes",
         "config",
@@ -60,6 +62,7 @@ class LogHolder:
     def __init__(
         self,
         open_files: OpenFiles,
+        removals: Removals,
         directory: str,
         topic: str,
         partition: int,
@@ -68,6 +71,7 @@ class LogHolder:
         unread: Unread,
     ) -> None:
         self._open_files = open_files
+        self._removals = removals
         self.directory = directory
         self.topic = topic
         self.partition = partition
@@ -193,7 +197,7 @@ class LogHolder:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted")
         self.check_not_lent()
         with self.health.reporting(self._name):
-            self._content = load_log(self._open_files, self.directory, self.config, self._unread)
+            self._content = load_log(self._open_files, self._removals, self.directory, self.config, self._unread)
         self._unread.is_clean = True
         return self._content
 

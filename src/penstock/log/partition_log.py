@@ -43,7 +43,7 @@ class PartitionLog(LogHolder):
     `health`, that of the log directory, is offline, nothing is written, flushed or read any more.
     """
 
-    __slots__ = ("_removals", "cleaned_to", "is_unclaimable", "owner")
+    __slots__ = ("cleaned_to", "is_unclaimable", "owner")
 
     def __init__(
         self,
@@ -62,8 +62,7 @@ class PartitionLog(LogHolder):
     ) -> None:
         """`recovery_point` (or -1) is the end of a log that `is_clean`, the only offset of one that `is_empty`."""
         unread = Unread(recovery_point, log_start_offset, is_clean=is_clean, is_empty=is_empty)
-        super().__init__(open_files, directory, topic, partition, config, health, unread)
-        self._removals = removals
+        super().__init__(open_files, removals, directory, topic, partition, config, health, unread)
         self.owner: UUID | None = None  # the id of the topic that has claimed it (`LogDirectories`)
         self.is_unclaimable = False
         """A crash has left records and no id: no flush was over, and they may be of an earlier topic of this name."""
@@ -240,14 +239,16 @@ class PartitionLog(LogHolder):
         content = self.load()
         if count := min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE):
             with self._changing():
-                content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
+                content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
         return count
 
-    def remove_before(self, offset: int) -> None:
-        """As `advance_log_start`; segments without a readable record go at once, durably."""
+    def retire_before(self, offset: int) -> None:
+        """As `advance_log_start`; all segments without a readable record go, without a delay."""
         self.advance_log_start(offset)
-        with self._changing() as content:
-            content.remove_below_start()
+        content = self.load()
+        if count := content.segments.number_of(content.start_offset):
+            with self._changing():
+                content.retire_oldest(count, 0, 0)
 
     # keeping
 
@@ -269,7 +270,7 @@ class PartitionLog(LogHolder):
             )
         if count:
             with self._changing():
-                content.retire_oldest(count, self._removals, now_ms, self.config.file_delete_delay_ms)
+                content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
         return count
 
     def swap_in(self, old: list[Segment], now_ms: int, gone: Collection[int] = ()) -> bool:
@@ -278,7 +279,7 @@ class PartitionLog(LogHolder):
         if content is None or not content.segments.has_sealed(old):
             return False
         with self._changing():
-            content.swap_in(old, self._removals, now_ms + self.config.file_delete_delay_ms, gone)
+            content.swap_in(old, now_ms + self.config.file_delete_delay_ms, gone)
         return True
 
     def next_deadline_ms(self, now_ms: int) -> int:

@@ -2,9 +2,10 @@
 
 import heapq
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from penstock.log.disk import Disk
+from penstock.log.names import DELETED_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -12,25 +13,39 @@ logger = logging.getLogger(__name__)
 class Removals:
     """Ordered by time, so that a tick costs nothing for paths that are not due."""
 
-    __slots__ = ("_disk", "_due")
+    __slots__ = ("_disk", "_due", "on_sooner")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._due: list[tuple[int, str]] = []
+        self.on_sooner: Callable[[], object] = int
+        """Called, in any thread, when something is due sooner than all else."""
 
     def __len__(self) -> int:
         return len(self._due)
 
     def schedule(self, path: str, due_ms: int) -> None:
-        heapq.heappush(self._due, (due_ms, path))
+        """In any thread."""
+        entry = due_ms, path
+        heapq.heappush(self._due, entry)
+        if entry in self._due[:1]:  # the loop may have taken it meanwhile
+            self.on_sooner()
+
+    def retire(self, path: str, due_ms: int) -> None:
+        """Rename a file that is needed no more, if there is one, and have it removed: that takes longer. Raises
+        OSError.
+        """
+        if self._disk.exists(path):
+            self._disk.rename(path, path + DELETED_SUFFIX)
+            self.schedule(path + DELETED_SUFFIX, due_ms)
 
     def next_deadline_ms(self) -> int | None:
         return self._due[0][0] if self._due else None
 
-    def take_due(self, now_ms: int) -> list[str]:
+    def take_due(self, now_ms: int, at_most: int) -> list[str]:
         """What is due, in order. It is scheduled no more: who takes it removes it, or else the next start."""
-        taken = []
-        while self._due and self._due[0][0] <= now_ms:
+        taken: list[str] = []
+        while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
             taken.append(heapq.heappop(self._due)[1])
         return taken
 

@@ -11,9 +11,8 @@ from contextlib import suppress
 from operator import is_
 from typing import overload
 
-from penstock.log.disk import Disk
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
-from penstock.log.names import CLEANED_SUFFIX, DELETED_SUFFIX, PARTITION_METADATA, SWAP_SUFFIX
+from penstock.log.names import CLEANED_SUFFIX, PARTITION_METADATA, SWAP_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.removals import Removals
 from penstock.log.segment import Segment
@@ -28,6 +27,7 @@ class Segments(Sequence[Segment]):
         "_has_synced_id",
         "_name_changes",
         "_open_files",
+        "_removals",
         "_segments",
         "_synced_name_changes",
         "active",
@@ -36,9 +36,12 @@ class Segments(Sequence[Segment]):
 
     active: Segment
 
-    def __init__(self, open_files: OpenFiles, directory: str, segments: list[Segment], first_offset: int) -> None:
+    def __init__(
+        self, open_files: OpenFiles, removals: Removals, directory: str, segments: list[Segment], first_offset: int
+    ) -> None:
         """Without segments an empty one is made that begins with `first_offset`."""
         self._open_files = open_files
+        self._removals = removals
         self._directory = directory
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -114,7 +117,7 @@ class Segments(Sequence[Segment]):
         empty = self.active
         segment = self.add(base_offset, now_ms)
         del self._segments[-2], self._bases[-2]
-        self._remove_files(empty)
+        self._retire_at_once(empty)
         return segment
 
     def restart_at(self, base_offset: int) -> None:
@@ -134,7 +137,7 @@ class Segments(Sequence[Segment]):
             segment = self._segments.pop()
             self._bases.pop()
             self.size_bytes -= segment.size
-            self._remove_files(segment)
+            self._retire_at_once(segment)
 
     def cut_active(self, offset: int) -> int | None:
         """Remove batches that end at `offset` or behind it; returns the new end offset, None if nothing was cut. A cut
@@ -148,20 +151,16 @@ class Segments(Sequence[Segment]):
             segment.opened().sync()
         return end_offset
 
-    def remove_oldest(self, count: int) -> None:
-        """At once and durably, but not all of them."""
-        for segment in self._take_oldest(count):
-            self._remove_files(segment)
-        self.sync_names()
-
-    def retire_oldest(self, count: int, removals: Removals, due_ms: int) -> None:
+    def retire_oldest(self, count: int, due_ms: int) -> None:
         """Rename files, not of all segments, and have them removed at `due_ms`. Segments whose files cannot be renamed
         are gone nevertheless until the log is opened again.
         """
-        disk = self._open_files.disk
-        for segment in self._take_oldest(count):
+        oldest = self._segments[:count]
+        del self._segments[:count], self._bases[:count]
+        self.size_bytes -= sum(segment.size for segment in oldest)
+        for segment in oldest:
             segment.forget_file()
-            _retire(disk, segment.paths(), removals, due_ms)
+            self._retire(segment.paths(), due_ms)
 
     def has_sealed(self, segments: list[Segment]) -> bool:
         """These neighbours, none of them active, are unchanged."""
@@ -169,7 +168,7 @@ class Segments(Sequence[Segment]):
         there = self._segments[first : first + len(segments)]
         return len(there) == len(segments) and all(map(is_, there, segments)) and self.active is not segments[-1]
 
-    def swap_in(self, old: list[Segment], removals: Removals, due_ms: int) -> None:
+    def swap_in(self, old: list[Segment], due_ms: int) -> None:
         """Compaction made the new segment; the files of these neighbours are removed at `due_ms`. `finish_swaps` can go
         on from each step; readers of an old segment hold its file open.
         """
@@ -178,7 +177,7 @@ class Segments(Sequence[Segment]):
             disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
         for number, segment in enumerate(old):
             segment.forget_file()
-            _retire(disk, segment.paths() if number else [segment.path, *segment.index_paths()], removals, due_ms)
+            self._retire(segment.paths() if number else [segment.path, *segment.index_paths()], due_ms)
         for path in (*new.index_paths(), new.path):
             disk.rename(path + SWAP_SUFFIX, path)
         self.note_names()
@@ -188,17 +187,18 @@ class Segments(Sequence[Segment]):
         self._bases[first : first + len(old)] = [new.base_offset]
         self.size_bytes += new.size - sum(segment.size for segment in old)
 
-    def _take_oldest(self, count: int) -> list[Segment]:
-        oldest = self._segments[:count]
-        del self._segments[:count], self._bases[:count]
-        self.size_bytes -= sum(segment.size for segment in oldest)
-        return oldest
-
-    def _remove_files(self, segment: Segment) -> None:
+    def _retire_at_once(self, segment: Segment) -> None:
         segment.forget_file()
-        for path in segment.paths():
-            self._open_files.disk.remove(path)
+        if segment.size:
+            self._retire(segment.paths(), 0)
+        else:
+            for path in segment.paths():
+                self._open_files.disk.remove(path)
         self.note_names()  # records appended in its place must not find it there after a power cut
+
+    def _retire(self, paths: list[str], due_ms: int) -> None:
+        for path in paths:
+            self._removals.retire(path, due_ms)
 
     # durability
 
@@ -248,13 +248,6 @@ class Segments(Sequence[Segment]):
         for segment in self._segments:
             segment.forget_file()
         self._segments = []
-
-
-def _retire(disk: Disk, paths: list[str], removals: Removals, due_ms: int) -> None:
-    for path in paths:
-        if disk.exists(path):
-            disk.rename(path, path + DELETED_SUFFIX)
-            removals.schedule(path + DELETED_SUFFIX, due_ms)
 
 
 def _slice(

@@ -61,7 +61,9 @@ class Log(Protocol):
         """The largest known epoch that is at most `epoch`, and where it ends; those of the start if none is."""
 
     def start_behind(self, snapshot: SnapshotId) -> None:
-        """Forgets the records before the end of the snapshot, which the log reaches. Durable."""
+        """Forgets the records before the end of the snapshot, which the log reaches. A power cut may bring them back,
+        until the log is opened again.
+        """
 
     def start_anew(self, snapshot: SnapshotId) -> None:
         """Forgets all records; the log is empty and starts where the snapshot ends. Durable."""

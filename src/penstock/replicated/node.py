@@ -11,6 +11,7 @@ from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import LogDirectoryError
 from penstock.node.environment.environment import Environment
+from penstock.node.environment.remover import Remover
 from penstock.node.quorum.driver import QuorumDriver
 from penstock.node.quorum.peers import Peers, Place
 from penstock.node.quorum.ports import Clock, Member, Stores
@@ -157,6 +158,9 @@ async def start_node(
             quorum = _quorum(options, environment, directories, directory_id, replica)
             node = ReplicatedNode(options, directories, quorum, replica, environment)
             undo.push_async_callback(node.parts.aclose)
+            remover = Remover(directories, environment.now_ms)
+            remover.start()
+            node.parts.push_async_callback(remover.stop)
             await _start(node, replica, environment)
             server = _server(dispatcher(quorum_peer(quorum, options.cluster_id), node))
             node.parts.push_async_callback(server.stop)

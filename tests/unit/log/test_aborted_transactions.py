@@ -311,7 +311,7 @@ def begin_at(log: PartitionLog, offset: int) -> None:
 
 
 WAYS: list[tuple[Callable[[PartitionLog], object], list[int]]] = [
-    (lambda log: log.remove_before(4), [5, 7]),
+    (lambda log: log.retire_before(4), [5, 7]),
     (lambda log: begin_at(log, 4), [5, 7]),
     (lambda log: begin_at(log, 5), [5, 7]),
     (lambda log: log.truncate_to(5), [1, 3]),

@@ -18,6 +18,7 @@ from penstock.log.segment import Segment
 from penstock.protocol.control.records import ControlType
 
 EPOCHS = "leader-epoch-checkpoint"
+FILES = ("log", "index", "timeindex")
 NAMES = ["sync directory t-0", "sync directory ."]
 SYNCED_EPOCHS = [f"sync {EPOCHS}", "sync directory t-0"]
 
@@ -100,9 +101,9 @@ def test_what_takes_the_place_of_other_records_is_synced_when_it_is_sealed(tmp_p
     world.append(epoch=1)
     assert world.roll() == ["write 6.timeindex", *made(8)], "it lies behind all that was cut"
     world.append(epoch=1)
-    assert world.cut(7) == [*removed(8), *NAMES, "truncate 6.log", "truncate 6.timeindex", "sync 6.log"]
+    assert world.cut(7) == [*retired(8, "log"), *NAMES, "truncate 6.log", "truncate 6.timeindex", "sync 6.log"]
     assert world.cut(5) == [*removed(6), *NAMES, "truncate 3.log", "truncate 3.index", f"replace {EPOCHS}"]
-    assert world.cut(0) == [*removed(3), *removed(0), *made(0), f"replace {EPOCHS}"]
+    assert world.cut(0) == [*retired(3, *FILES), *retired(0, *FILES), *made(0), f"replace {EPOCHS}"]
 
 
 def test_what_is_not_needed_any_more_is_removed_at_once_or_later(tmp_path: Path) -> None:
@@ -111,16 +112,18 @@ def test_what_is_not_needed_any_more_is_removed_at_once_or_later(tmp_path: Path)
         world.append(count=3, producer=(5, 0, 3 * number))
         world.roll()
     world.did(PartitionLog.flush)
-    assert world.did(lambda log: log.remove_before(4)) == [f"replace {EPOCHS}", *removed(0), *NAMES]
+    assert world.did(lambda log: log.retire_before(4)) == [
+        f"replace {EPOCHS}",
+        *retired(0, *FILES),
+    ]
     world.did(lambda log: log.advance_log_start(7))
-    files = ("log", "index", "timeindex")
-    assert world.did(lambda log: log.retire_below_start(NOW)) == ["remove 3.snapshot", *retired(3, *files)]
+    assert world.did(lambda log: log.retire_below_start(NOW)) == ["remove 3.snapshot", *retired(3, *FILES)]
     world.did(lambda log: append(log, batch(2)))
     assert world.did(lambda log: log.apply_retention(NOW + 9)) == [
         *("write 12.timeindex", "replace 14.snapshot", *made(14)),
         *(f"remove {base}.snapshot" for base in (6, 9, 12)),
         f"replace {EPOCHS}",
-        *(call for base in (6, 9, 12) for call in retired(base, *files)),
+        *(call for base in (6, 9, 12) for call in retired(base, *FILES)),
     ]
 
 
@@ -131,7 +134,7 @@ def test_a_log_that_begins_elsewhere_removes_what_it_had(tmp_path: Path) -> None
     assert world.did(lambda log: log.end_at(5)) == []
     world.append()
     world.did(lambda log: log.close(durable=False))
-    anew = [*removed(5), *made(20), f"replace {EPOCHS}"]
+    anew = [*retired(5, *FILES), *made(20), f"replace {EPOCHS}"]
     assert world.did(lambda log: log.truncate_fully_and_start_at(20)) == anew
     durably = [*removed(20), *made(22), *SYNCED_EPOCHS, *NAMES]
     assert world.did(lambda log: log.truncate_fully_and_start_at(22, durable=True)) == durably

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.log.logs import NOW, all_batches, append, batch, open_log, run_through
+from tests.unit.log.removed import remove_due
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
@@ -164,7 +165,9 @@ def test_what_an_interrupted_deletion_leaves_is_removed(tmp_path: Path) -> None:
     names = {path.name for path in directory.iterdir()}
     for name in ("00000000000000000005.log.deleted", "00000000000000000005.index", "leader-epoch-checkpoint.tmp"):
         (directory / name).write_bytes(b"x")
-    assert all_batches(open_log(tmp_path, CONFIG)) == expected
+    log = open_log(tmp_path, CONFIG)
+    assert all_batches(log) == expected
+    remove_due(log._removals, 0)
     assert {path.name for path in directory.iterdir()} == names
 
 

@@ -271,24 +271,24 @@ def test_a_torn_tail_that_could_not_be_cut_is_cut_before_the_next_write(
     assert all_batches(again) == [(0, 0), (1, 1), (2, 2)]
 
 
-@pytest.mark.parametrize("working_removals", range(8))
+@pytest.mark.parametrize("working_renames", range(4))
 def test_a_truncation_that_fails_half_way_leaves_what_the_next_start_goes_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working_removals: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working_renames: int
 ) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     for _ in range(8):
         append(log, batch(1))
-    left = [working_removals]
-    remove = Disk.remove
+    left = [working_renames]
+    rename = Disk.rename
 
-    def fail_later(self: Disk, path: str) -> None:
+    def fail_later(self: Disk, source: str, target: str) -> None:
         if not left[0]:
             raise OSError(errno.EIO, "Input/output error")
         left[0] -= 1
-        remove(self, path)
+        rename(self, source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Disk, "remove", fail_later)
+        patch.setattr(Disk, "rename", fail_later)
         with pytest.raises(KafkaError) as refusal:
             log.truncate_to(3)
         assert refusal.value.code == ErrorCode.KAFKA_STORAGE_ERROR

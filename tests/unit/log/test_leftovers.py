@@ -4,10 +4,12 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from tests.unit.log.removed import remove_due
 
 from penstock.log.disk import Disk
 from penstock.log.leftovers import names_of_log
 from penstock.log.names import offset_prefix
+from penstock.log.removals import Removals
 from penstock.protocol.records import Record, encode_batch
 
 SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
@@ -45,9 +47,15 @@ def test_a_swap_is_finished_and_what_it_reaches_into_goes(
     for other in ("partition.metadata", "leader-epoch-checkpoint"):
         (tmp_path / other).write_bytes(b"old")
         expected[other] = b"old"
-    for _ in range(2):
-        assert names_of_log(Disk(), str(tmp_path)) == sorted(expected)
-        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == expected
+    for _ in range(3):
+        removals = Removals(Disk())
+        assert names_of_log(Disk(), str(tmp_path), removals) == sorted(expected)
+        left = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".deleted"}
+        assert left == expected
+        assert len(removals) == len(list(tmp_path.iterdir())) - len(left)
+    assert len(removals) >= 2
+    remove_due(removals, 0)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == expected
 
 
 def test_an_index_goes_that_has_no_segment(tmp_path: Path) -> None:
@@ -57,6 +65,6 @@ def test_an_index_goes_that_has_no_segment(tmp_path: Path) -> None:
     for name in (*whole, *orphans, *swapped, f"{offset_prefix(8)}.snapshot"):
         (tmp_path / name).touch()
     kept = sorted([*whole, f"{offset_prefix(8)}.snapshot"])
-    assert names_of_log(Disk(), str(tmp_path)) == kept
+    assert names_of_log(Disk(), str(tmp_path), Removals(Disk())) == kept
     assert sorted(path.name for path in tmp_path.iterdir()) == kept
-    assert names_of_log(Disk(), str(tmp_path / "nowhere")) == []
+    assert names_of_log(Disk(), str(tmp_path / "nowhere"), Removals(Disk())) == []

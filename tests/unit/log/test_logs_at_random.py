@@ -246,7 +246,7 @@ class World:
     def remove(self) -> None:
         if self.random.random() < 0.3:
             offset = self.random.randint(self.start, self.end)
-            self.log.remove_before(offset)
+            self.log.retire_before(offset)
             self.begins(offset)
             assert self.first_base() <= self.start
             assert all(base > self.start for base in self.log.segments.base_offsets[1:])

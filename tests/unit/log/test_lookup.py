@@ -129,7 +129,7 @@ def test_segments_that_go_during_a_search_are_passed_over(tmp_path: Path, monkey
     log.advance_log_start(1)
     search = log.search_timestamp(NOW + 5)
     assert next(search) is None
-    log.remove_before(4)
+    log.retire_before(4)
     assert run_through(search) == TimestampOffset(NOW + 5, 4, 0)
 
 

@@ -117,15 +117,15 @@ def test_what_lies_before_an_offset_goes_at_once(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=200))
     for epoch in (1, 1, 2, 2):
         append(log, batch(5, value=bytes(10)), epoch=epoch)
-    log.remove_before(12)
+    log.retire_before(12)
     assert [segment.base_offset for segment in log.segments] == [10, 15]
     assert (log.log_start_offset, log.leader_epochs.entries) == (12, [(2, 12)])
     assert not (tmp_path / "t-0" / "00000000000000000005.log").exists()
     assert log.size_bytes == sum(segment.size for segment in log.segments)
-    log.remove_before(20)
+    log.retire_before(20)
     assert (log.log_start_offset, log.log_end_offset) == (20, 20)
     with pytest.raises(KafkaError):
-        log.remove_before(21)
+        log.retire_before(21)
 
 
 def test_who_has_read_everything_goes_on_without_a_look_into_the_file(
@@ -239,5 +239,5 @@ def test_a_segment_that_was_removed_needs_no_flush_and_one_that_is_there_does(
     first = log.segments[0]
     with pytest.raises(FileNotFoundError):
         log.segments.flush([first])
-    log.remove_before(log.segments[1].base_offset)
+    log.retire_before(log.segments[1].base_offset)
     log.segments.flush([first])

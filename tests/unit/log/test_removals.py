@@ -20,13 +20,13 @@ def test_what_cannot_be_removed_is_not_tried_again_and_again(tmp_path: Path, cap
     for due_ms, name in enumerate(("first", "second")):
         (tmp_path / name).touch()
         removals.schedule(str(tmp_path / name), due_ms)
-    assert removals.remove(removals.take_due(5), 9) == 2
+    assert removals.remove(removals.take_due(5, 99), 9) == 2
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path / name}: could not be removed, the next start tries again: {tmp_path / name}"
         for name in ("first", "second")
     ]
     assert removals.next_deadline_ms() is None
-    assert removals.take_due(5) == []
+    assert removals.take_due(5, 99) == []
 
 
 def test_a_large_directory_goes_in_parts(tmp_path: Path) -> None:
@@ -36,13 +36,40 @@ def test_a_large_directory_goes_in_parts(tmp_path: Path) -> None:
         (large / str(number)).touch()
     removals = Removals(Disk())
     removals.schedule(str(large), 3)
-    assert removals.take_due(2) == []
+    assert removals.take_due(2, 99) == []
     assert removals.next_deadline_ms() == 3
-    (path,) = removals.take_due(3)
+    (path,) = removals.take_due(3, 99)
     assert [removals.remove([path], 2) for _ in range(2)] == [0, 0]
     assert removals.remove([path], 2) == 1
     assert not large.exists()
     assert removals.next_deadline_ms() is None
+
+
+def test_no_more_is_taken_than_was_asked_for() -> None:
+    removals = Removals(Disk())
+    for number in range(5):
+        removals.schedule(str(number), number)
+    assert removals.take_due(3, 2) == ["0", "1"]
+    assert removals.take_due(3, 2) == ["2", "3"]
+    assert removals.take_due(3, 2) == []
+    assert removals.next_deadline_ms() == 4
+
+
+def test_it_is_told_what_is_due_sooner_than_all_else() -> None:
+    removals, told = Removals(Disk()), list[int | None]()
+    removals.on_sooner = lambda: told.append(removals.next_deadline_ms())
+    for due_ms in (7, 9, 7, 3, 5):
+        removals.schedule(f"{due_ms} {len(told)}", due_ms)
+    assert told == [7, 3]
+
+
+def test_a_file_that_is_needed_no_more_gets_another_name_if_it_is_there(tmp_path: Path) -> None:
+    removals, path = Removals(Disk()), tmp_path / "0.log"
+    path.write_bytes(b"x")
+    for _ in range(2):
+        removals.retire(str(path), 6)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("0.log.deleted", b"x")]
+    assert removals.take_due(6, 9) == [f"{path}.deleted"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -59,7 +86,7 @@ def test_what_is_due_goes_little_by_little_and_nothing_else(tmp_path: Path, seed
         removals.schedule(str(path), due_ms)
         due[path] = due_ms
     for now_ms in range(0, 110, 10):
-        paths = removals.take_due(now_ms)
+        paths = removals.take_due(now_ms, 99)
         assert paths == [
             str(path) for path in sorted(due, key=lambda path: (due[path], str(path))) if due[path] <= now_ms
         ]

@@ -364,10 +364,14 @@ class LogDirectories:
         self._forget(log)
         return path
 
-    def take_removals(self, now_ms: int) -> dict[str, list[str]]:
+    def on_sooner_removal(self, call: Callable[[], object]) -> None:
+        """As `Removals.on_sooner`."""
+        self._removals.on_sooner = call
+
+    def take_removals(self, now_ms: int, at_most: int) -> dict[str, list[str]]:
         """As `Removals.take_due`, by the log directories in which the paths lie."""
         taken: dict[str, list[str]] = {}
-        for path in self._removals.take_due(now_ms):
+        for path in self._removals.take_due(now_ms, at_most):
             taken.setdefault(self.roots.around(path), []).append(path)
         return taken
 
@@ -384,11 +388,11 @@ class LogDirectories:
         return [describe(self._disk, one).replace(is_cordoned=roots.is_cordoned(one.path)) for one in roots.for_data]
 
     def discard(self, log: PartitionLog, suffix: str) -> None:
-        """Remove the log's files with this suffix. Raises KafkaError."""
+        """The log's files with this suffix are not needed any more. Raises KafkaError."""
         with log.health.raising(f"tidying {log.directory}"):
             for name in self._disk.names(log.directory):
                 if name.endswith(suffix):
-                    self._disk.remove(f"{log.directory}/{name}")
+                    self._removals.retire(f"{log.directory}/{name}", 0)
 
     def close(self, *, broker_epoch: int = -1) -> None:
         """Checkpoints are written, directories marked as clean, locks released. KafkaError(KAFKA_STORAGE_ERROR) when

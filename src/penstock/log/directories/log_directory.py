@@ -192,7 +192,7 @@ class LogDirectory:
 
     def forget_clean_shutdown(self) -> None:
         """From here on a crash needs a recovery. Raises OSError."""
-        if self.is_clean:
+        if self._found_mark is not None:  # also where a checkpoint beside it cannot be read: the next start believes it
             self._disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
             self._disk.sync_directory(self.path)
             self.is_marked = False

@@ -127,7 +127,7 @@ class LogRoots:
         epochs = {directory.clean_broker_epoch for directory in self.online}
         return epochs.pop() if len(epochs) == 1 else UNKNOWN_EPOCH
 
-    def on_failure(self, listener: Callable[[str], None]) -> None:
+    def on_failure(self, listener: Callable[[str], object]) -> None:
         """`listener` gets the path of each directory that fails from now on, perhaps in another thread."""
         for directory in self._by_path.values():
             directory.health.on_failure = partial(listener, directory.path)

@@ -38,6 +38,7 @@ from penstock.node.assembly.broker_start import BrokerParts
 from penstock.node.assembly.protection import UnprotectedError, check_keys, check_metadata
 from penstock.node.assembly.quorum_start import QuorumParts, bind_listener, judges_of, metadata_log_config
 from penstock.node.environment.environment import Environment
+from penstock.node.environment.remover import Remover
 from penstock.node.partitions.topic_settings import TopicSettingsTable
 from penstock.node.quorum.looking import look
 from penstock.node.quorum.state_file import QuorumStateError
@@ -78,6 +79,7 @@ class RunningNode:
         serving: BrokerParts | None,
         listeners: Sequence[BoundListener],
         directories: LogDirectories,
+        remover: Remover,
         monitoring: Monitoring | NoMonitoring,
     ) -> None:
         self.parts = parts
@@ -86,6 +88,7 @@ class RunningNode:
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._serving = serving
         self._directories = directories
+        self._remover = remover
         for end in (parts.failed, *(() if serving is None else (serving.ended,))):
             end.add_done_callback(self._on_end)
 
@@ -128,6 +131,7 @@ class RunningNode:
         """Answer what is being asked, write everything down, and leave the directories marked as clean."""
         try:
             async with AsyncExitStack() as parts:  # Each is stopped, the last one first, even if another cannot be.
+                parts.push_async_callback(self._remover.stop)
                 parts.push_async_callback(self.parts.stop)
                 parts.push_async_callback(self.monitoring.stop)
                 if self._serving is not None:
@@ -243,6 +247,7 @@ async def _start(
     )
     if on_parts is not None:
         on_parts(parts)
+    remover = Remover(directories, environment.now_ms)
     monitoring = _monitoring(parts, metrics)
     serving: BrokerParts | None = None
 
@@ -254,12 +259,9 @@ async def _start(
             serving.on_directory_failed(path)
 
     loop = asyncio.get_running_loop()
-
-    def in_the_loop(path: str) -> None:
-        loop.call_soon_threadsafe(on_failure, path)
-
-    directories.roots.on_failure(in_the_loop)
+    directories.roots.on_failure(lambda path: loop.call_soon_threadsafe(on_failure, path))
     try:
+        remover.start()
         await monitoring.start()
         await parts.start()
         if config.is_broker:
@@ -270,8 +272,9 @@ async def _start(
     except STOPPED:
         await monitoring.stop()
         await parts.stop()
+        await remover.stop()
         raise
-    return RunningNode(parts, serving, listeners, directories, monitoring)
+    return RunningNode(parts, serving, listeners, directories, remover, monitoring)
 
 
 class NoMonitoring:

@@ -34,6 +34,7 @@ from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
+CHANGED = "the compaction of %s is given up: the log has changed"
 LOOKED_AT_ONCE = 100
 """Partitions, or topics, that are looked at before requests are served again."""
 IDLE_S = 60.0
@@ -171,11 +172,12 @@ class Cleaner:
         log = partition.log
         if not self._may_clean(partition):
             return False
-        self._busy[log] = None
+        content = log.load()
+        cuts, self._busy[log] = content.cuts, None
         try:
             await self._do_round(partition, found, runner)
         except _GivenUpError:
-            logger.info("the compaction of %s is given up: the log has changed", partition)
+            logger.info(CHANGED, partition)
             return False
         except WorkerDiedError as error:
             self.metrics.deaths += 1
@@ -184,7 +186,9 @@ class Cleaner:
         except (KafkaError, DecodeError) as error:
             if isinstance(error, KafkaError) and error.code is not ErrorCode.CORRUPT_MESSAGE:
                 logger.error("%s is not compacted: %s", partition, error.message)
-            elif not log.is_deleted:
+            elif log.is_deleted or not log.is_loaded or log.load() is not content or content.cuts != cuts:
+                logger.info(CHANGED, partition)  # while it was read
+            else:
                 self.uncleanable[log] = str(error)
                 logger.warning("%s cannot be compacted and is passed by from now on: %s", partition, error)
             return False

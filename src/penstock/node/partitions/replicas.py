@@ -242,18 +242,13 @@ class LocalReplicas:
         topic_id, index = key
         topic = self._image.topics_by_id.get(topic_id)
         if topic is None:  # it was removed, perhaps by a later record of the same commit
-            held = self._table.get(topic_id, index)
-            self._drop_untouched(topic_id, index) if held is None else self._drop(held)
+            self._let_go(topic_id, index)
         if topic is None or not topic.has_replicas:
             return
         image = topic.partitions[index]
         partition = self._table.get(topic_id, index)
         if self._node_id not in image.replicas:
-            self.offline.pop((topic_id, index), None)
-            if partition is not None:
-                self._drop(partition)
-            else:
-                self._drop_untouched(topic_id, index)
+            self._let_go(topic_id, index)
         elif partition is None:
             self._hold(topic.name, index, topic_id, image)
         else:
@@ -263,6 +258,11 @@ class LocalReplicas:
                 self.fetchers.leave(partition)
                 partition.resign()
                 self._put_off(topic.name, index, topic_id, error)
+
+    def _let_go(self, topic_id: UUID, index: int) -> None:
+        self.offline.pop((topic_id, index), None)
+        held = self._table.get(topic_id, index)
+        self._drop_untouched(topic_id, index) if held is None else self._drop(held)
 
     def _put_off(self, topic: str, index: int, topic_id: UUID, error: KafkaError) -> None:
         self._late[topic_id, index] = None

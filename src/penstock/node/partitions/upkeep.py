@@ -1,4 +1,4 @@
-"""What the logs of a node need from time to time: retention, flushes, checkpoints, removal of deleted files.
+"""What the logs of a node need from time to time: retention, flushes, checkpoints.
 
 Each partition has one deadline in a heap and one timer stands for the earliest of them, so a partition that needs
 nothing costs nothing. Of several that are due at a time the first that was watched is the first. The heap has keys
@@ -20,7 +20,6 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.log.directories.directory import LogDirectories
@@ -44,8 +43,6 @@ logger = logging.getLogger(__name__)
 
 MAX_DUE_AT_ONCE = 50
 """Partitions that are looked after before requests are served again."""
-MAX_FILES_AT_ONCE = 10
-"""A stop waits for the removal of so many."""
 HELD_UP_MS = 1_000
 """After so long what was due, and could not be done, is looked at again: a segment that is old, and still needed."""
 WAITS_S: Final = 10.0
@@ -133,10 +130,8 @@ class Upkeep:
         self._tasks = Tasks()
         self._high_watermark_writes, self._log_writes = EachDisk(directories.roots), EachDisk(directories.roots)
         self._looks = Tasks()
-        """Each flushes the logs of a directory that are due, or removes what is."""
+        """Each flushes the logs of a directory that are due."""
         self._due: dict[str, dict[Partition, None]] = {}
-        self._leaving: dict[str, dict[str, None]] = {}
-        """Files and directories that are removed, of each log directory; the next start removes what a stop leaves."""
         self._flushes: Flushes | None = None
         self._changed = asyncio.Event()
 
@@ -191,14 +186,13 @@ class Upkeep:
             self._high_watermarks[partition.topic, partition.index] = partition.high_watermark
 
     def forget(self, partition: Partition) -> None:
-        """Its log is deleted: what is left of it is removed later."""
+        """Its log is deleted."""
         for known in (self._watched, self._resting, self._far):
             known.pop(id(partition), None)
         self.dirty.pop(partition, None)
         self._high_watermarks.pop((partition.topic, partition.index), None)
         for due in self._due.values():
             due.pop(partition, None)
-        self._changed.set()
 
     def start(self) -> None:
         times, keep, repeat = self._intervals, self._tasks.keep, self._repeat
@@ -211,8 +205,6 @@ class Upkeep:
         await self._tasks.stop()
         for due in self._due.values():
             due.clear()
-        for paths in self._leaving.values():
-            paths.clear()
         try:
             await asyncio.gather(*(it.settle() for it in (self._looks, self._log_writes, self._high_watermark_writes)))
         finally:
@@ -245,8 +237,6 @@ class Upkeep:
 
     async def run_due(self) -> None:
         now_ms = self._now_ms()
-        for root, paths in self._directories.take_removals(now_ms).items():
-            self._remove_later(root, paths)
         for _ in range(MAX_DUE_AT_ONCE):
             if not self._heap or self._heap[0][0] > now_ms:
                 return
@@ -269,24 +259,6 @@ class Upkeep:
             self._flush_later(partition)
             return
         await self._look_at(partition, asyncio.sleep(0), now_ms)  # others have their turn all the same
-
-    def _remove_later(self, root: str, paths: Iterable[str]) -> None:
-        if root not in self._leaving:
-            self._leaving[root] = {}
-            self._looks.start(self._remove(root), f"remove files in {root}")
-        self._leaving[root].update(dict.fromkeys(paths))
-
-    async def _remove(self, root: str) -> None:
-        """What is to leave a directory, until there is nothing."""
-        paths, threads = self._leaving[root], Threads(self._directories.roots[root].threads)
-        try:
-            while paths:
-                some = list(islice(paths, MAX_FILES_AT_ONCE))
-                done = await threads.do(self._directories.remove, some, MAX_FILES_AT_ONCE)
-                for path in some[:done]:
-                    paths.pop(path, None)
-        finally:
-            del self._leaving[root]
 
     def _flush_later(self, partition: Partition) -> None:
         path = partition.log.parent
@@ -370,13 +342,9 @@ class Upkeep:
                 pass
 
     def _seconds_to_next(self) -> float | None:
-        deadlines = [self._heap[0][0]] if self._heap else []
-        removal_ms = self._directories.next_removal_ms()
-        if removal_ms is not None:
-            deadlines.append(removal_ms)
-        if not deadlines:
+        if not self._heap:
             return None
-        wait_ms = min(deadlines) - self._now_ms()
+        wait_ms = self._heap[0][0] - self._now_ms()
         return min(max(0, wait_ms), self._intervals.retention_check_ms) / 1000  # the clock may jump, the machine sleep
 
     @staticmethod

@@ -155,8 +155,8 @@ class StoredLog:
         self._log.truncate_to(max(end_offset, self._start.end_offset))
 
     def start_behind(self, snapshot: SnapshotId) -> None:
-        """Forgets the records before the end of the snapshot, which the log reaches. Durable."""
-        self._log.remove_before(snapshot.end_offset)
+        """Forgets the records before the end of the snapshot, which the log reaches."""
+        self._log.retire_before(snapshot.end_offset)
         self._start = snapshot
         self._snapshots.forget_older()
 

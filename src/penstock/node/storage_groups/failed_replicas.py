@@ -30,6 +30,7 @@ class FailedReplicas:
         self._retry_s: dict[int, float] = {}
         self._complaints: dict[int, str] = {}
         self._healing = Tasks()
+        self._repairs: dict[int, asyncio.Task[None]] = {}
 
     def __contains__(self, number: int) -> bool:
         return number in self._retry_s
@@ -52,20 +53,21 @@ class FailedReplicas:
             self._complaints[number] = why
             logger.error("this node takes no part in storage group %d: %s", number, why)
 
-    def heal(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+    def heal(self, number: int, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         self._retry_s[number] = inf
-        self._healing.start(self._healed(number, work), f"repair of storage group {number}")
+        self._repairs[number] = self._healing.start(self._healed(number, work), f"repair of storage group {number}")
 
-    async def _healed(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+    async def _healed(self, number: int, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         retry_s = 0.0
         try:
-            await work
+            await work()
         except KafkaError as error:
             logger.error("storage group %d is not repaired yet: %s", number, error.message or error.code.name)
             retry_s = asyncio.get_running_loop().time() + RETRY_S
         except Exception:
             logger.exception("storage group %d is not repaired", number)
             retry_s = inf
+        del self._repairs[number]
         self._retry_s[number] = retry_s
         self._wake()
 
@@ -77,7 +79,10 @@ class FailedReplicas:
         return due
 
     def forget(self, number: int, *, takes_part: bool = False) -> None:
+        """It is somewhere else, or takes part: nothing is repaired any more."""
         self._retry_s.pop(number, None)
+        if (repair := self._repairs.pop(number, None)) is not None:
+            repair.cancel()
         if takes_part:
             self._complaints.pop(number, None)
 

@@ -320,7 +320,7 @@ class GroupKeeper:
             others = [node_id for node_id in image.replicas if node_id != self._node_id]
             if isinstance(error, LostRecordsError) and others:
                 logs = self._logs
-                work = copy_lost(error.lacking, others, self._links.copy, logs.is_removed, logs.threads_of)
+                work = partial(copy_lost, error.lacking, others, self._links.copy, logs.is_removed, logs.threads_of)
                 self._failed.heal(number, work)
             return
         self._failed.forget(number, takes_part=True)

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from tests.unit.log.compaction.rounds import COMPACTED, compact, last_values, pairs, records
 from tests.unit.log.logs import NOW
+from tests.unit.log.removed import remove_due
 
 from penstock.log.disk import Disk
 from penstock.log.open_files import OpenFiles
@@ -75,6 +76,7 @@ def test_a_crash_at_each_call_loses_nothing(loses_power: bool) -> None:
         assert [offset for offset, _, _ in found] == sorted({offset for offset, _, _ in found}), number
         assert log.log_end_offset == 40
         assert log.producers.get(5) is not None
+        remove_due(log._removals, 0)
         names = set(host.disk.directory("d/t-0").entries)
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted", ".tmp"))]
         compact(log, disk)

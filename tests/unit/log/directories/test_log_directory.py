@@ -41,6 +41,8 @@ def test_a_damaged_checkpoint_says_nothing_and_only_recovery_points_are_needed(
     assert read(directory) == [{} if name == damaged else OFFSETS for name in CHECKPOINTS], "it is in nobody's way"
     directory.make_way(("t", 0))
     assert read(directory) == [{}] * 4
+    directory.forget_clean_shutdown()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists(), "a crash from here on would be taken for a clean stop"
     directory.abandon()
 
 

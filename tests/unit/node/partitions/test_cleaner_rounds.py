@@ -38,6 +38,11 @@ class Log:
         self.segments: Any = Segments(SimpleNamespace(base_offset=at) for at in (0, 10, 20, 35))
         self.steps: list[object] = []
         self.config = SimpleNamespace(is_compacted=True)
+        self.content = SimpleNamespace(cuts=4)
+
+    def load(self) -> Any:
+        assert self.is_loaded
+        return self.content
 
     def flush(self) -> None:
         self.steps.append("flush")
@@ -152,6 +157,21 @@ async def test_what_may_become_of_a_round(
     busy.clear()
     assert not await world.cleaner._clean(world.partition, world.found, None)
     assert not busy, "it may not be compacted by now"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"is_loaded": False}, {"content": SimpleNamespace(cuts=4)}, {"cuts": 5}, {"steps": []}]
+)
+async def test_a_log_that_was_cut_while_it_was_read_is_not_taken_for_damaged(
+    world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    async def do_round(*_: object) -> None:
+        vars(world.log.content if "cuts" in changes else world.log).update(changes)
+        raise DAMAGED
+
+    monkeypatch.setattr(Cleaner, "_do_round", do_round)
+    assert not await world.cleaner._clean(world.partition, world.found, None)
+    assert bool(world.cleaner.uncleanable) is ("steps" in changes)
 
 
 async def test_a_round_from_its_beginning_to_its_end(world: World) -> None:

@@ -75,16 +75,12 @@ async def test_a_disk_that_hangs_holds_up_neither_looks_nor_checkpoints_of_anoth
 
 
 async def test_logs_on_a_disk_that_hangs_wait_for_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their files are renamed on the event loop, and files that were deleted are removed there."""
-    may_end, touched, (rename, remove) = threading.Event(), list[str](), (Disk.rename, Disk.remove)
+    """Their files are renamed on the event loop."""
+    may_end, touched, rename = threading.Event(), list[str](), Disk.rename
 
     def noted_rename(disk: Disk, source: str, target: str) -> None:
         touched.append(source)
         rename(disk, source, target)
-
-    def noted_remove(disk: Disk, path: str) -> None:
-        touched.append(path)
-        remove(disk, path)
 
     records = topic_records(partitions=2, flush_ms="1000", retention_ms=str(RETENTION_MS), file_delete_delay_ms="0")
     with node_on(tmp_path, *records) as node:
@@ -93,16 +89,13 @@ async def test_logs_on_a_disk_that_hangs_wait_for_it_too(tmp_path: Path, monkeyp
             append(partition)
             node.upkeep.watch(partition, due_ms=NOW_MS + 1)
         well.log.flush()
-        (tmp_path / "gone.deleted").touch()
         with monkeypatch.context() as hanging:
             hanging.setattr(PartitionLog, "maybe_flush", lambda *_: may_end.wait(30))
             hanging.setattr(Disk, "rename", noted_rename)
-            hanging.setattr(Disk, "remove", noted_remove)
             try:
                 for _ in range(3):
                     node.now_ms += 2 * RETENTION_MS
                     await node.upkeep.run_due()
-                    node.directories._removals.schedule(f"{tmp_path}/gone.deleted", NOW_MS)
                 assert list(node.upkeep._due[str(tmp_path)]) == [hung, well]
                 assert not touched
             finally:
@@ -111,7 +104,6 @@ async def test_logs_on_a_disk_that_hangs_wait_for_it_too(tmp_path: Path, monkeyp
         node.now_ms += RETENTION_MS
         await node.upkeep.run_due()
         assert well.log.log_start_offset == 1
-        assert not (tmp_path / "gone.deleted").exists()
 
 
 async def test_a_look_that_fails_leaves_the_others_of_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

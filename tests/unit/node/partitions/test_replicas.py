@@ -201,7 +201,7 @@ async def test_a_topic_of_the_same_name_is_another_one_while_the_removed_one_goe
     assert node.partition(index=count - 1) is made
     assert node.table.of_topic(TOPIC_ID) == []
     assert sorted(node.table.of_topic(new), key=id) == sorted(node.table.of_topic("orders"), key=id)
-    remove_due(node.directories, node.now_ms + 10**6)
+    await asyncio.to_thread(remove_due, node.directories, node.now_ms + 10**6)
     places = {path.name for path in tmp_path.glob("orders-*")}
     assert places == {f"orders-{index}" for index in range(count)}
 

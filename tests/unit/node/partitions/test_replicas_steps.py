@@ -212,7 +212,7 @@ def test_what_becomes_of_a_replica(topic: Any, is_held: bool, fails: bool, does:
     one._obey_metadata((ID, 0))
     assert names(told) == does
     is_elsewhere = topic is not None and topic.has_replicas and NODE_ID not in topic.partitions[0].replicas
-    assert one.offline == ({} if is_elsewhere else {(ID, 0): None})
+    assert one.offline == ({} if topic is None or is_elsewhere else {(ID, 0): None})
 
 
 @pytest.mark.parametrize(("has_log", "is_lent"), [(False, False), (True, False), (True, True)])

@@ -11,13 +11,12 @@ import pytest
 from tests.unit.node.on_disk import NOW_MS, TOPIC_ID, Node, batch, node_on, topic_records
 
 from penstock.log.directories.checkpoints import Checkpoints
-from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.log.retention import SEGMENTS_AT_ONCE
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
 from penstock.node.partitions.isr_partition import IsrPartition
-from penstock.node.partitions.upkeep import HELD_UP_MS, MAX_FILES_AT_ONCE, UpkeepIntervals
+from penstock.node.partitions.upkeep import HELD_UP_MS, UpkeepIntervals
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 RETENTION_MS = 10_000
@@ -195,56 +194,6 @@ async def test_high_watermarks_that_could_not_be_written_are_written_later(
             await node.upkeep.checkpoint_high_watermarks()
     await node.upkeep.checkpoint_high_watermarks()
     assert (tmp_path / CHECKPOINT).read_text() == "0\n1\norders 0 1\n"
-
-
-async def test_files_are_removed_by_threads_and_a_broken_one_holds_up_nothing(
-    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removed: list[str] = []
-    node.produce(b"old")
-
-    def remove(self: Disk, path: str) -> None:
-        if not path.endswith(".deleted"):
-            return  # an index of a segment that begins
-        assert threading.current_thread() is not threading.main_thread()
-        removed.append(path)
-        if len(removed) == 1:
-            raise PermissionError
-
-    monkeypatch.setattr(Disk, "remove", remove)
-    paths = [f"{tmp_path}/{number:02}.deleted" for number in range(2 * MAX_FILES_AT_ONCE + 5)]
-    for path in paths:
-        node.directories._removals.schedule(path, node.now_ms + 1)
-    node.upkeep.watch(node.partition(), due_ms=node.now_ms)
-    await later(node, 0)
-    assert not node.upkeep._leaving
-    await later(node, RETENTION_MS + 1)
-    assert node.partition().log.log_start_offset == 1
-    assert removed == paths
-    assert not node.upkeep._leaving
-
-
-async def test_a_stop_waits_for_a_few_files_and_leaves_the_others_to_the_next_start(
-    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, may_end, removed = threading.Event(), threading.Event(), list[str]()
-
-    def remove(self: Disk, path: str) -> None:
-        begun.set()
-        assert may_end.wait(30)
-        removed.append(path)
-
-    monkeypatch.setattr(Disk, "remove", remove)
-    for number in range(3 * MAX_FILES_AT_ONCE):
-        node.directories._removals.schedule(f"{tmp_path}/{number:02}.deleted", node.now_ms)
-    await node.upkeep.run_due()
-    assert await asyncio.to_thread(begun.wait, 30)
-    stopping = asyncio.create_task(node.upkeep.stop())
-    await asyncio.sleep(0)
-    assert not stopping.done()
-    may_end.set()
-    await stopping
-    assert len(removed) == MAX_FILES_AT_ONCE
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,6 @@ class Both:
             roots=Roots(self.disks),
             logs={},
             checkpoints=SimpleNamespace(write_high_watermarks=self.write),
-            take_removals=self.take_removals,
         )
         self.plain = Plain(intervals)
         self.upkeep = Upkeep(directories, intervals, lambda: self.plain.now_ms)
@@ -258,10 +257,6 @@ class Both:
             one.draw(random)
             self.plain.watch(one)
             self.upkeep.watch(one)
-
-    def take_removals(self, now_ms: int) -> dict[str, list[str]]:
-        self.removed_ms = now_ms
-        return {}
 
     def write(self, _: object, high_watermarks: dict[tuple[str, int], int], directory: Any) -> None:
         if self.fails and directory is self.upkeep._directories.roots.online[0]:
@@ -334,7 +329,6 @@ class Both:
         plain.run_due()
         await self.work()
         await self.upkeep.run_due()
-        assert self.removed_ms == plain.now_ms
         await self.turns()
         queues: dict[str, list[Any]] = {path: list(of) for path, of in self.upkeep._due.items()}
         assert queues == plain.queues

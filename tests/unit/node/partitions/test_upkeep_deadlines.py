@@ -13,20 +13,6 @@ NOW_MS = 1_000_000
 OFTEN, SELDOM = CHECK_INTERVAL_MS - 1, CHECK_INTERVAL_MS
 
 
-class Directories:
-    """In which files are to be removed at `removal_ms`."""
-
-    def __init__(self) -> None:
-        self.roots = None
-        self.removal_ms: int | None = None
-
-    def next_removal_ms(self) -> int | None:
-        return self.removal_ms
-
-    def take_removals(self, _: int) -> dict[str, list[str]]:
-        return {}
-
-
 class Held:
     """A partition with these attributes, which is a key of dictionaries."""
 
@@ -36,7 +22,7 @@ class Held:
 
 class Looking:
     def __init__(self, **intervals: int) -> None:
-        self.directories = Directories()
+        self.directories = SimpleNamespace(roots=None)
         self.upkeep = Upkeep(cast("Any", self.directories), UpkeepIntervals(**intervals), lambda: NOW_MS)
 
     def due(self) -> list[tuple[int, int]]:
@@ -130,20 +116,11 @@ def test_who_rests(owns_log: bool, checkpoint_ms: int, end: int, is_dirty: bool,
 
 
 @pytest.mark.parametrize(
-    ("due", "removal", "seconds"),
-    [
-        (None, None, None),
-        (2_000, None, 2.0),
-        (None, 3_000, 3.0),
-        (2_000, 3_000, 2.0),
-        (4_000, 3_000, 3.0),
-        (-5, None, 0),
-        (9_000, None, 8.0),
-    ],
+    ("due", "seconds"),
+    [(None, None), (2_000, 2.0), (-5, 0), (9_000, 8.0)],
 )
-def test_how_long_nobody_is_looked_at(due: int | None, removal: int | None, seconds: float | None) -> None:
+def test_how_long_nobody_is_looked_at(due: int | None, seconds: float | None) -> None:
     looking = Looking(retention_check_ms=8_000)
-    looking.directories.removal_ms = None if removal is None else NOW_MS + removal
     if due is not None:
         looking.upkeep._watch(partition(log(0)), NOW_MS + due, NOW_MS + due)
     assert looking.upkeep._seconds_to_next() == seconds
@@ -157,11 +134,9 @@ def test_who_is_given_up_is_not_flushed() -> None:
     looking.upkeep._due["/a"][gone] = looking.upkeep.dirty[gone] = None
     looking.upkeep.remember(gone)
     assert looking.upkeep._high_watermarks["orders", 0] == 4, "nothing is known of it"
-    looking.upkeep._changed.clear()
     looking.upkeep.forget(gone)
     assert (looking.upkeep._due, looking.upkeep.dirty) == ({"/a": {one: None}}, {})
     assert looking.upkeep._high_watermarks == {("orders", 1): 4}
-    assert looking.upkeep._changed.is_set()
 
 
 def test_who_waits_for_the_first_that_is_due_hears_of_one_that_comes_before() -> None:
@@ -174,7 +149,7 @@ def test_who_waits_for_the_first_that_is_due_hears_of_one_that_comes_before() ->
 
 async def test_a_flush_that_messages_want_may_take_as_long_as_the_intervals_say() -> None:
     looking, wanted, made = Looking(flush_timeout_ms=3_000), list[object](), list[Any]()
-    cast("Any", looking.directories).threads_of = lambda _: None
+    looking.directories.threads_of = lambda _: None
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Flushes, "want", lambda _, one: wanted.append(one))
         for one in ("first", "second"):

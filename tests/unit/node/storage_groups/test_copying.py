@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -89,9 +90,9 @@ async def test_what_is_repaired_is_tried_again_at_once_and_what_is_not_later() -
     async def fails() -> None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
 
-    for number, work in ((0, asyncio.sleep(0)), (1, fails()), (2, asyncio.Event().wait())):
+    for number, work in ((0, partial(asyncio.sleep, 0)), (1, fails), (2, asyncio.Event().wait)):
         failed.add(number, lost)
-        failed.heal(number, work)  # type: ignore[arg-type]
+        failed.heal(number, work)
     await until(woken.is_set)
     await asyncio.sleep(0)
     assert failed.take_due() == [0]

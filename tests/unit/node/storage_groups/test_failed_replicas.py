@@ -1,4 +1,5 @@
 import asyncio
+from functools import partial
 from random import Random
 
 import pytest
@@ -41,7 +42,7 @@ async def test_a_replica_is_not_tried_while_it_is_repaired(error: KafkaError | N
 
     failed = FailedReplicas(woken.set)
     failed.add(1, NO_ROOM)
-    failed.heal(1, repair())
+    failed.heal(1, repair)
     assert failed.take_due() == []
     assert 1 in failed
     repaired.set()
@@ -56,10 +57,34 @@ async def test_a_repair_that_fails_by_our_own_fault_is_not_tried_again(caplog: p
         raise ValueError("a defect")
 
     failed = FailedReplicas(woken.set)
-    failed.heal(1, repair())
+    failed.heal(1, repair)
     await until(woken.is_set)
     assert failed.take_due() == []
     assert "storage group 1 is not repaired" in caplog.text
+
+
+async def test_a_repair_ends_when_its_group_goes_elsewhere_and_another_may_begin() -> None:
+    woken, repaired, begun = asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def repair(number: int) -> None:
+        begun.append(number)
+        await repaired.wait()
+        begun.append(-number)
+
+    failed = FailedReplicas(woken.set)
+    for number in (1, 2):
+        failed.heal(7, partial(repair, number))
+        await until(lambda number=number: number in begun)  # type: ignore[misc]
+        if number == 1:
+            failed.forget(7)
+    repaired.set()
+    await until(woken.is_set)
+    assert begun == [1, 2, -2]
+    assert failed.take_due() == [7]
+    failed.heal(7, partial(repair, 3))
+    failed.forget(7)
+    await failed.stop()
+    assert 7 not in failed
 
 
 async def test_a_complaint_is_logged_once_until_it_takes_part_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -82,7 +107,7 @@ def test_a_while_passes_before_a_replica_is_tried_again() -> None:
     async def tried() -> None:
         failed = FailedReplicas(lambda: None)
         failed.add(1, NO_ROOM)
-        failed.heal(2, repair())
+        failed.heal(2, repair)
         for after_s in (2.5, 4.5, 5.5):
             await asyncio.sleep(after_s - loop.time() + begun_s)
             due.append(failed.take_due())

@@ -1,0 +1,79 @@
+"""Removes from log directories what was renamed away, when its time has come, by threads of each directory's disk: a
+file of a gigabyte takes up to a second. A disk that hangs holds up no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from penstock.log.directories.directory import LogDirectories
+from penstock.node.environment.tasks import Tasks, Threads
+
+MAX_FILES_AT_ONCE: Final = 10
+"""A stop waits for the removal of so many."""
+MAX_PATHS_AT_ONCE: Final = 1_000
+"""Are handed to threads before requests are served again."""
+LONGEST_WAIT_S: Final = 300.0
+"""The clock may jump, and the machine sleep."""
+
+
+class Remover:
+    """The next start removes what a stop leaves."""
+
+    def __init__(self, directories: LogDirectories, now_ms: Callable[[], int]) -> None:
+        self._directories = directories
+        self._now_ms = now_ms
+        self._leaving: dict[str, dict[str, None]] = {}
+        """What is being removed, of each log directory."""
+        self._watching, self._removing = Tasks(), Tasks()
+        self._sooner = asyncio.Event()
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._directories.on_sooner_removal(partial(loop.call_soon_threadsafe, self._sooner.set))
+        self._watching.keep(self._watch, "remove files")
+
+    async def stop(self) -> None:
+        """Raises KafkaError if a disk hangs."""
+        self._directories.on_sooner_removal(int)
+        await self._watching.stop()
+        for paths in self._leaving.values():
+            paths.clear()
+        await self._removing.settle()
+
+    async def _watch(self) -> None:
+        while True:
+            self._sooner.clear()
+            for root, paths in self._directories.take_removals(self._now_ms(), MAX_PATHS_AT_ONCE).items():
+                self._remove_later(root, paths)
+            try:
+                async with asyncio.timeout(self._seconds_to_next()):
+                    await self._sooner.wait()
+            except TimeoutError:
+                pass
+
+    def _seconds_to_next(self) -> float | None:
+        due_ms = self._directories.next_removal_ms()
+        return None if due_ms is None else min(max(0, due_ms - self._now_ms()) / 1000, LONGEST_WAIT_S)
+
+    def _remove_later(self, root: str, paths: Iterable[str]) -> None:
+        if root not in self._leaving:
+            self._leaving[root] = {}
+            self._removing.start(self._remove(root), f"remove files in {root}")
+        self._leaving[root].update(dict.fromkeys(paths))
+
+    async def _remove(self, root: str) -> None:
+        """Until there is nothing left."""
+        paths, threads = self._leaving[root], Threads(self._directories.roots[root].threads)
+        try:
+            while paths:
+                some = list(islice(paths, MAX_FILES_AT_ONCE))
+                done = await threads.do(self._directories.remove, some, MAX_FILES_AT_ONCE)
+                for path in some[:done]:
+                    paths.pop(path, None)
+        finally:
+            del self._leaving[root]
