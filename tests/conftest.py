@@ -85,8 +85,8 @@ _removed_by_a_loop: list[str] = []
 
 
 def _note_removal(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "os.remove" and asyncio._get_running_loop() is not None:
-        path = str(arguments[0])
+    if event in ("os.remove", "os.rename") and asyncio._get_running_loop() is not None:
+        path = str(arguments[event == "os.rename"])  # a rename removes what has that name
         if path.endswith(LARGE_FILES) and "/src/penstock/" in sys._getframe(1).f_code.co_filename:
             with suppress(OSError):
                 _removed_by_a_loop.extend([path] * (os.path.getsize(path) > 0))

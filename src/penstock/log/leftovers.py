@@ -33,7 +33,7 @@ def names_of_log(disk: Disk, directory: str, removals: Removals) -> list[str]:
     """Swaps are finished and leftovers removed first. Raises OSError, KafkaError(CORRUPT_MESSAGE)."""
     all_names = disk.names(directory)
     if any(name.endswith(SWAP_SUFFIX) for name in all_names):
-        _finish_swaps(disk, directory, all_names)
+        _finish_swaps(disk, directory, all_names, removals)
         all_names = disk.names(directory)
     names = []
     segments = {name.removesuffix(LOG_SUFFIX) for name in all_names if name.endswith(LOG_SUFFIX)}
@@ -51,7 +51,7 @@ def names_of_log(disk: Disk, directory: str, removals: Removals) -> list[str]:
     return names
 
 
-def _finish_swaps(disk: Disk, directory: str, names: list[str]) -> None:
+def _finish_swaps(disk: Disk, directory: str, names: list[str], removals: Removals) -> None:
     """It can be interrupted and repeated; nothing is synced before all names are right."""
     for name in names:
         first_offset = offset_of(name)
@@ -60,14 +60,16 @@ def _finish_swaps(disk: Disk, directory: str, names: list[str]) -> None:
         end_offset = _end_of(disk, f"{directory}/{name}", first_offset)
         for other in names:
             offset = offset_of(other)
-            if offset is None or other.endswith(SWAP_SUFFIX) or not first_offset <= offset < end_offset:
+            is_old = not other.endswith((SWAP_SUFFIX, DELETED_SUFFIX))
+            if offset is None or not is_old or not first_offset <= offset < end_offset:
                 continue
             if offset > first_offset or not other.endswith((SNAPSHOT_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX)):
-                disk.rename(f"{directory}/{other}", f"{directory}/{other}{DELETED_SUFFIX}")
+                removals.put_away(f"{directory}/{other}")
         stem = f"{directory}/{name.partition('.')[0]}"
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             if f"{name.partition('.')[0]}{suffix}{SWAP_SUFFIX}" in names:
                 disk.rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
+        removals.put_away(stem + LOG_SUFFIX)
         disk.rename(stem + LOG_SUFFIX + SWAP_SUFFIX, stem + LOG_SUFFIX)
     disk.sync_directory(directory)
 

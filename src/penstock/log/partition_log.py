@@ -247,8 +247,10 @@ class PartitionLog(LogHolder):
         self.advance_log_start(offset)
         content = self.load()
         if count := content.segments.number_of(content.start_offset):
+            content.segments.note_names()  # a power cut must not bring them back, torn, before what is flushed later
             with self._changing():
                 content.retire_oldest(count, 0, 0)
+            content.segments.note_names()
 
     # keeping
 

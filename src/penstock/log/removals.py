@@ -1,5 +1,6 @@
 """Files and directories that were renamed away and are to be removed a little later (`file.delete.delay.ms`)."""
 
+import errno
 import heapq
 import logging
 from collections.abc import Callable, Iterable
@@ -8,6 +9,8 @@ from penstock.log.disk import Disk
 from penstock.log.names import DELETED_SUFFIX
 
 logger = logging.getLogger(__name__)
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Removals:
@@ -32,12 +35,27 @@ class Removals:
             self.on_sooner()
 
     def retire(self, path: str, due_ms: int) -> None:
-        """Rename a file that is needed no more, if there is one, and have it removed: that takes longer. Raises
-        OSError.
+        """As `put_away`, and have it removed."""
+        if (target := self.put_away(path)) is not None:
+            self.schedule(target, due_ms)
+
+    def put_away(self, path: str) -> str | None:
+        """Rename a file that is needed no more: its removal takes longer. Returns the new name; None if there is no
+        file any more, as where there was no room for a longer name. Raises OSError.
         """
-        if self._disk.exists(path):
-            self._disk.rename(path, path + DELETED_SUFFIX)
-            self.schedule(path + DELETED_SUFFIX, due_ms)
+        target = path + DELETED_SUFFIX
+        while self._disk.exists(target):  # it would be removed here
+            target += DELETED_SUFFIX
+        try:
+            self._disk.rename(path, target)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._disk.remove(path)
+            return None
+        return target
 
     def next_deadline_ms(self) -> int | None:
         return self._due[0][0] if self._due else None

@@ -202,6 +202,7 @@ def _quorum(
     disk, timing = environment.disk, options.quorum
     config = _log_config(options)
     directories.open_all(lambda topic: config)
+    directories.begin()
     log = directories.create(METADATA_LOG.topic, METADATA_LOG.partition, METADATA_LOG.topic_id, config)
     snapshots = StoredSnapshots(disk, log.directory)
     local = voter_of(options.me, directory_id)

@@ -92,7 +92,8 @@ class FailingDisk(Disk):
         super().remove(path)
 
     def rename(self, source: str, target: str) -> None:
-        self.ask("rename", source)
+        if self.exists(source):
+            self.ask("rename", source)
         super().rename(source, target)
 
     def sync_directory(self, path: str) -> None:

@@ -36,7 +36,7 @@ class RecordedDisk(FailingDisk):
         self.done = done  # without the sync that belongs to it
 
     def rename(self, source: str, target: str) -> None:
-        super().rename(source, target)
+        super().rename(source, target)  # one of a file that is not there changes nothing
         self.done[-1] += f" as {target}".replace(self.root, "")
 
     def remove_some(self, path: str, at_most: int) -> int:

@@ -1,5 +1,6 @@
 """What was renamed away goes when it is due, a few files at a time."""
 
+import errno
 from pathlib import Path
 from random import Random
 
@@ -63,13 +64,33 @@ def test_it_is_told_what_is_due_sooner_than_all_else() -> None:
     assert told == [7, 3]
 
 
-def test_a_file_that_is_needed_no_more_gets_another_name_if_it_is_there(tmp_path: Path) -> None:
+def test_a_file_that_is_needed_no_more_gets_a_name_of_its_own_if_it_is_there(tmp_path: Path) -> None:
+    removals, path = Removals(Disk()), tmp_path / "0.log"
+    for content in (b"x", b"y"):
+        path.write_bytes(content)
+        for _ in range(2):
+            removals.retire(str(path), 6)
+    left = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert left == {"0.log.deleted": b"x", "0.log.deleted.deleted": b"y"}
+    assert removals.take_due(6, 9) == [f"{path}.deleted", f"{path}.deleted.deleted"]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_file_for_whose_longer_name_there_is_no_room_goes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    def rename(*_: object) -> None:
+        raise OSError(error, "it does not")
+
     removals, path = Removals(Disk()), tmp_path / "0.log"
     path.write_bytes(b"x")
-    for _ in range(2):
+    monkeypatch.setattr(Disk, "rename", rename)
+    if error == errno.EIO:
+        with pytest.raises(OSError, match="it does not"):
+            removals.retire(str(path), 6)
+    else:
         removals.retire(str(path), 6)
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("0.log.deleted", b"x")]
-    assert removals.take_due(6, 9) == [f"{path}.deleted"]
+    assert (path.exists(), len(removals)) == (error == errno.EIO, 0)
 
 
 @pytest.mark.parametrize("seed", range(4))

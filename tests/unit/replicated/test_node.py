@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.log.names import CLEAN_SHUTDOWN
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.records import Record
 from penstock.raft.settings import RaftSettings
@@ -102,7 +103,10 @@ async def test_the_machine_outlives_a_restart_by_its_snapshot(new_options: NewOp
     async with running(quick) as (node,):
         while not node.quorum.log_start_offset:
             sums = await add(node, 1)
+    mark = Path(options.directory) / CLEAN_SHUTDOWN
+    assert mark.exists()
     async with running(options) as (node,):
+        assert not mark.exists(), "a crash from here on would be taken for a clean stop"
         assert node.quorum.log_start_offset > 0
         assert await add(node, 1) == sums + 1
 

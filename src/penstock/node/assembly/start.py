@@ -270,9 +270,9 @@ async def _start(
             monitoring.serves(serving)
             await _unless_it_fails(serving.start(), parts)
     except STOPPED:
-        await monitoring.stop()
-        await parts.stop()
-        await remover.stop()
+        async with AsyncExitStack() as stopped:
+            for part in (remover, parts, monitoring):
+                stopped.push_async_callback(part.stop)
         raise
     return RunningNode(parts, serving, listeners, directories, remover, monitoring)
 

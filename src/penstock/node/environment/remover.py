@@ -31,6 +31,7 @@ class Remover:
         """What is being removed, of each log directory."""
         self._watching, self._removing = Tasks(), Tasks()
         self._sooner = asyncio.Event()
+        self._is_stopped = False
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -40,6 +41,7 @@ class Remover:
     async def stop(self) -> None:
         """Raises KafkaError if a disk hangs."""
         self._directories.on_sooner_removal(int)
+        self._is_stopped = True
         await self._watching.stop()
         for paths in self._leaving.values():
             paths.clear()
@@ -72,8 +74,10 @@ class Remover:
         try:
             while paths:
                 some = list(islice(paths, MAX_FILES_AT_ONCE))
+                for path in some:
+                    del paths[path]  # its name may be used again meanwhile
                 done = await threads.do(self._directories.remove, some, MAX_FILES_AT_ONCE)
-                for path in some[:done]:
-                    paths.pop(path, None)
+                if not self._is_stopped:
+                    paths.update(dict.fromkeys(some[done:]))
         finally:
             del self._leaving[root]

@@ -72,7 +72,8 @@ class CompactedHistory:
     began_late: bool = False
     """The history misses the time in which outdated replicas could lead."""
 
-    def note(self, batches: bytes) -> None:
+    def note(self, batches: bytes, *, is_written: bool = True) -> None:
+        """What is read, and not written, tells of what was written before the history began."""
         for position, header in iterate_batches(batches):
             if header.is_control:
                 continue
@@ -83,6 +84,8 @@ class CompactedHistory:
                 continue  # it is damaged, as the comparison of replicas will tell
             for record in records:
                 known = self.written.setdefault(record.offset, {})
+                if epoch in known and not is_written:
+                    continue
                 known[epoch] = record.timestamp_ms, (record.key, record.value)
                 if header.is_transactional:
                     self.producers[record.offset, epoch] = header.producer_id
@@ -190,7 +193,7 @@ class CompactedHistory:
             if not data:
                 return
             if self.began_late:
-                self.note(data)  # it may have been written before
+                self.note(data, is_written=False)
             for position, header in iterate_batches(data):
                 for record in iterate_records(data, position, header) if not header.is_control else ():
                     if record.offset >= offset:

@@ -97,9 +97,21 @@ async def test_a_disk_that_hangs_holds_up_no_other(tmp_path: Path, monkeypatch: 
         paths = one.scheduled(MAX_FILES_AT_ONCE + 1, 1, where=1)
         await until(lambda: one.removed == paths)
         more = one.scheduled(1, 2, where=0)
-        await until(lambda: len(one.remover._leaving[one.paths[0]]) == 2)
+        await until(lambda: one.remover._leaving[one.paths[0]])
         one.may_go_on.set()
         await until(lambda: one.removed == [*paths, one.held, *more])
+
+
+async def test_a_name_that_is_used_again_while_a_thread_works_is_removed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with removing(tmp_path, monkeypatch) as one:
+        first, one.held = one.scheduled(2, 0)
+        assert await asyncio.to_thread(one.begun.wait, 30)
+        one.directories._removals.schedule(first, 0)
+        await until(lambda: first in one.remover._leaving[one.paths[0]])
+        one.may_go_on.set()
+        await until(lambda: one.removed == [first, one.held, first])
 
 
 async def test_a_stop_waits_for_a_few_files_and_leaves_the_others_to_the_next_start(
