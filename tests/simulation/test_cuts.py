@@ -74,7 +74,7 @@ def begin_in_a_thread(partition: IsrPartition, work: Callable[[], object]) -> as
 
 
 def test_records_that_are_appended_before_the_disk_has_done_its_part_of_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    def cut_to(partition: IsrPartition, offset: int, _: object) -> asyncio.Future[None]:
+    def cut_to(partition: IsrPartition, offset: int, *_: object) -> asyncio.Future[None]:
         partition.log.truncate_to(offset)
         return begin_in_a_thread(partition, lambda: partition.log.truncate_to(offset))
 
@@ -101,7 +101,7 @@ def test_a_fetch_that_goes_on_from_the_old_end(monkeypatch: pytest.MonkeyPatch) 
 def test_a_cut_of_an_old_epoch_that_is_carried_out_when_another_leader_is_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def cut(partition: IsrPartition, cut: Callable[[LogContent], None], _: object) -> asyncio.Future[None]:
+    def cut(partition: IsrPartition, cut: Callable[[LogContent], None], *_: object) -> asyncio.Future[None]:
         return begin_in_a_thread(partition, lambda: cut(partition.log.load()))
 
     monkeypatch.setattr(IsrPartition, "_cut", cut)

@@ -16,11 +16,13 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 class Removals:
     """Ordered by time, so that a tick costs nothing for paths that are not due."""
 
-    __slots__ = ("_disk", "_due", "on_sooner")
+    __slots__ = ("_disk", "_due", "_number", "on_sooner")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._due: list[tuple[int, str]] = []
+        self._number = 0
+        """Counts names that were in use."""
         self.on_sooner: Callable[[], object] = int
         """Called, in any thread, when something is due sooner than all else."""
 
@@ -45,7 +47,8 @@ class Removals:
         """
         target = path + DELETED_SUFFIX
         while self._disk.exists(target):  # it would be removed here
-            target += DELETED_SUFFIX
+            self._number += 1
+            target = f"{path}.{self._number}{DELETED_SUFFIX}"
         try:
             self._disk.rename(path, target)
         except FileNotFoundError:

@@ -52,7 +52,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import api_of_request
-from penstock.protocol.requests.refusals import refusal
+from penstock.protocol.requests.refusals import refusing
 from penstock.protocol.schema import Message
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
@@ -280,10 +280,16 @@ async def handed_on(broker: Broker, context: RequestContext, request: Message, a
     try:
         reply = await broker.controller.submit(request, answer, deadline_s=deadline_s, context=context)
     except KafkaError as error:
-        reply = refusal(request, error)
+        reply = await refused_whole(broker, request, error)
     if context.charge is not None:
         context.charge.add_ms(getattr(reply, "throttle_time_ms", 0))
     return reply
+
+
+async def refused_whole(node: Broker | ControllerNode, request: Message, error: KafkaError) -> Any:
+    """The refusal; others have their turn where the request asks for very many things."""
+    answer = node.slices.answer(refusing(request, error))
+    return await answer if hasattr(answer, "__await__") else answer
 
 
 AUDITED: Final = frozenset(
@@ -329,7 +335,7 @@ async def _decide(node: ControllerNode, context: RequestContext, request: Messag
     try:
         return await decided(node, context, request, deadline_of(request, node.config.request_timeout_ms))
     except KafkaError as error:
-        return refusal(request, error)
+        return await refused_whole(node, request, error)
 
 
 def submitting(

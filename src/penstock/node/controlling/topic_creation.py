@@ -16,7 +16,6 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.requests.api import ApiKey, api_of
-from penstock.protocol.requests.refusals import refusal
 
 DEFAULT = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"
@@ -59,7 +58,7 @@ async def create_all(
     try:
         reply = await controller.submit(command, CreateTopicsResponse, deadline_s=deadline_s, context=context)
     except KafkaError as error:
-        reply = refusal(command, error)
+        return {} if error.code in NO_FAILURES else dict.fromkeys((topic.name for topic in topics), error.code)
     if context is not None and context.charge is not None:
         context.charge.add_ms(reply.throttle_time_ms)
     return {

@@ -8,9 +8,11 @@ and the partition obeys the metadata when it is done.
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import partial
 
 from penstock.log.directories.directory import LogDirectories
+from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.tasks import all_ended
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.replication.truncation import truncation_offset
@@ -42,7 +44,7 @@ class Cuts:
             high_watermark=partition.high_watermark,
         )
         logger.info("%s: cut from %d to %d, where it parts from its leader", partition, log.log_end_offset, offset)
-        self._begin(partition, partition.cut_to(offset, self._disks.threads_of(log)))
+        self._begin(partition, partition.cut_to(offset, *self._means(log)))
 
     def to_the_leaders_end(self, partition: IsrPartition, offset: int) -> None:
         """Raises KafkaError."""
@@ -53,12 +55,18 @@ class Cuts:
             log.log_end_offset,
             offset,
         )
-        self._begin(partition, partition.cut_to(offset, self._disks.threads_of(log)))
+        self._begin(partition, partition.cut_to(offset, *self._means(log)))
 
     def anew(self, partition: IsrPartition, offset: int) -> None:
         """Raises KafkaError."""
         logger.info("%s: begins anew at %d, where its leader's log begins", partition, offset)
-        self._begin(partition, partition.begin_anew_at(offset, self._disks.threads_of(partition.log)))
+        self._begin(partition, partition.begin_anew_at(offset, *self._means(partition.log)))
+
+    def _means(self, log: PartitionLog) -> tuple[Executor, Callable[[], object]]:
+        """Threads of the log's disk, and how they write down how far logs there are compacted."""
+        disks = self._disks
+        write = partial(disks.checkpoints.write_cleaned_offsets, disks.logs, disks.roots[log.parent])
+        return disks.threads_of(log), write
 
     def _begin(self, partition: IsrPartition, cut: asyncio.Future[None]) -> None:
         self._under_way[cut] = None

@@ -213,25 +213,35 @@ class IsrPartition(Partition):
             self.dirty[self] = None
         self.note_high_watermark(before)
 
-    def cut_to(self, offset: int, threads: Executor) -> asyncio.Future[None]:
+    def cut_to(self, offset: int, threads: Executor, checkpoint: Callable[[], object] = int) -> asyncio.Future[None]:
         """Remove every batch that ends at `offset` or behind it, by a thread of the disk; the log is lent until that is
         done, and nobody hears where it ends. It is done also if this replica follows no longer.
+
+        `checkpoint` writes down how far logs are compacted. The thread calls it where this one is so less far: after a
+        crash what is appended there would count as compacted.
         """
-        self.log.cleaned_to = min(self.log.cleaned_to, offset)
-        return self._cut(partial(_cut_to, offset=offset), threads)
+        return self._cut(partial(_cut_to, offset=offset), threads, offset, checkpoint)
 
-    def begin_anew_at(self, offset: int, threads: Executor) -> asyncio.Future[None]:
+    def begin_anew_at(
+        self, offset: int, threads: Executor, checkpoint: Callable[[], object] = int
+    ) -> asyncio.Future[None]:
         """In the same way remove everything: the leader's log begins at `offset`, behind the end of this one."""
-        self.log.cleaned_to = 0
         # It may come in sync without another record.
-        return self._cut(partial(LogContent.start_anew_at, offset=offset, durable=True), threads)
+        return self._cut(partial(LogContent.start_anew_at, offset=offset, durable=True), threads, 0, checkpoint)
 
-    def _cut(self, cut: Callable[[LogContent], None], threads: Executor) -> asyncio.Future[None]:
-        content, health = self.log.lend(), self.log.health
+    def _cut(
+        self, cut: Callable[[LogContent], None], threads: Executor, offset: int, checkpoint: Callable[[], object]
+    ) -> asyncio.Future[None]:
+        log, cleaned_to = self.log, self.log.cleaned_to
+        content, health = log.lend(), log.health
+        log.cleaned_to = min(cleaned_to, offset)
 
         def work() -> None:
-            with health.reporting(f"cutting {self.log.directory}"):
+            with health.reporting(f"cutting {log.directory}"):
                 cut(content)
+            log.cleaned_to = min(log.cleaned_to, content.end_offset)  # the cut may have been within a batch
+            if log.cleaned_to < cleaned_to:
+                checkpoint()
 
         done = asyncio.get_running_loop().run_in_executor(threads, work)
         done.add_done_callback(self._take_back)
@@ -247,7 +257,6 @@ class IsrPartition(Partition):
     def was_cut(self) -> None:
         """The log ends sooner, or begins anew."""
         log = self.log
-        log.cleaned_to = min(log.cleaned_to, log.log_end_offset)  # the cut may have been within a batch
         self.committed.cut_to(log.log_end_offset)
         call(self.committed.advance(log.log_start_offset))
         if self.role is not None:  # else it may not be held any more

@@ -21,7 +21,7 @@ from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.framing import api_of_request
-from penstock.protocol.requests.refusals import refusal, refused
+from penstock.protocol.requests.refusals import refused, refusing
 from penstock.protocol.uuids import ZERO_UUID
 from penstock.protocol.value import Value
 
@@ -301,7 +301,7 @@ def _before(rule: Rule, asking: Asking, request: Any) -> Steps[Any]:
         for clause in rule:
             yield from clause.before(asking)
     except KafkaError as error:
-        return refusal(request, error)
+        return (yield from refusing(request, error))
     if asking.is_over:
         return (yield from _completed(rule, asking, api_of_request(request).response_class()))
     return None

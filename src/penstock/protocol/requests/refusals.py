@@ -4,14 +4,16 @@ The error stands wherever the layout has room for one: beside each thing that wa
 refused thing is told as the request told it, and nothing else is said of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.api import AnyApiKey, ApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
+
+T = TypeVar("T")
 
 _SAID: Final = (
     "name",
@@ -73,18 +75,37 @@ _BESIDE_EACH: Final[dict[AnyApiKey, tuple[str, Callable[[Any], Iterable[Any]]]]]
 """The response's field with an error beside each thing, if the whole request is refused."""
 
 
+THINGS_AT_ONCE: Final = 100
+
+
 def refusal(request: Message, error: KafkaError) -> Any:
+    """Of a request that is small; others have their turn in the middle of `refusing`."""
+    return _at_once(refusing(request, error))
+
+
+def refusing(request: Message, error: KafkaError) -> Generator[None, Any, Any]:
+    """The refusal, in steps of some things each."""
     api = api_of_request(request)
     response = _with_error(api.response_class, error)
     if api.key in _BESIDE_EACH:
         field, things = _BESIDE_EACH[api.key]
-        setattr(response, field, [refused(response, field, thing, error) for thing in things(request)])
+        kind = response.__fields__[field].kind
+        setattr(response, field, (yield from _Refusing(error).all(kind, things(request))))
     return response
 
 
 def refused(response: Message, field: str, thing: object, error: KafkaError) -> Any:
     """The item of `field` that refuses one thing of the request."""
-    return _refused(response.__fields__[field].kind, thing, error)
+    return _at_once(_Refusing(error).one(response.__fields__[field].kind, thing))
+
+
+def _at_once(steps: Generator[None, Any, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
 
 
 class _Layout(NamedTuple):
@@ -113,15 +134,30 @@ def _layout(item_class: Any, thing_class: type[Message]) -> _Layout:
     return _Layout(tuple(said.items()), parts, fixed)
 
 
-def _refused(item_class: Any, thing: object, error: KafkaError) -> Any:
-    fields = item_class.__fields__
-    if not isinstance(thing, Message):
-        return _with_error(item_class, error, **{next(name for name in _BARE if name in fields): thing})
-    said, parts, fixed = _layout(item_class, type(thing))
-    values: dict[str, Any] = {name: getattr(thing, origin) for name, origin in said} | fixed
-    for name, origin, kind in parts:
-        values[name] = [_refused(kind, part, error) for part in getattr(thing, origin, None) or ()]
-    return _with_error(item_class, error, **values)
+class _Refusing:
+    def __init__(self, error: KafkaError) -> None:
+        self._error = error
+        self._made = 0
+
+    def all(self, item_class: Any, things: Iterable[object]) -> Generator[None, Any, list[Any]]:
+        items = []
+        for thing in things:
+            items.append((yield from self.one(item_class, thing)))  # noqa: PERF401 # a comprehension has no steps
+        return items
+
+    def one(self, item_class: Any, thing: object) -> Generator[None, Any, Any]:
+        """The item that refuses the thing, and its parts."""
+        self._made += 1
+        if self._made % THINGS_AT_ONCE == 0:
+            yield
+        if not isinstance(thing, Message):
+            field = next(name for name in _BARE if name in item_class.__fields__)
+            return _with_error(item_class, self._error, **{field: thing})
+        said, parts, fixed = _layout(item_class, type(thing))
+        values: dict[str, Any] = {name: getattr(thing, origin) for name, origin in said} | fixed
+        for name, origin, kind in parts:
+            values[name] = yield from self.all(kind, getattr(thing, origin, None) or ())
+        return _with_error(item_class, self._error, **values)
 
 
 def _with_error(message_class: Any, error: KafkaError, **values: Any) -> Any:

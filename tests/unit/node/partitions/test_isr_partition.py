@@ -304,12 +304,16 @@ async def test_what_is_compacted_ends_where_its_log_is_cut(one: One, cleaned_to:
         append(log, memoryview(bytearray(batch(b"a", b"b", b"c"))))
     one.obey(OTHER, [OTHER])
     log.cleaned_to = cleaned_to
+    written = list[tuple[bool, int]]()
+    checkpoint = partial(lambda: written.append((log.is_lent, log.cleaned_to)))
     with ThreadPoolExecutor(1) as threads:
-        await one.partition.cut_to(offset, threads)
+        await one.partition.cut_to(offset, threads, checkpoint)
         await asyncio.sleep(0)
         assert log.cleaned_to == left <= log.log_end_offset
-        await one.partition.begin_anew_at(20, threads)
+        assert written == ([(True, left)] if left < cleaned_to else []), "after a crash it would be as far as before"
+        await one.partition.begin_anew_at(20, threads, checkpoint)
     assert log.cleaned_to == 0
+    assert written[-1:] == ([(True, 0)] if cleaned_to else [])
 
 
 def test_what_a_leader_finds_unflushed_is_flushed_and_what_a_follower_finds_is_not(tmp_path: Path) -> None:

@@ -344,18 +344,18 @@ def test_topics_are_followed_by_their_ids(version: int, is_known: bool) -> None:
 
 
 async def test_each_cut_goes_to_the_threads_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And who has stopped hears of none that fails."""
+    """With the checkpoint of its directory. And who has stopped hears of none that fails."""
     cuts_made, failed, futures = list[Any](), list[Any](), list[asyncio.Future[None]]()
 
     def begun(name: str) -> Callable[..., asyncio.Future[None]]:
-        def begin(*given: object) -> asyncio.Future[None]:
-            cuts_made.append((name, *given))
+        def begin(offset: int, threads: object, checkpoint: Callable[[], object]) -> asyncio.Future[None]:
+            cuts_made.append((name, offset, threads, checkpoint()))
             futures.append(asyncio.get_running_loop().create_future())
             return futures[-1]
 
         return begin
 
-    log = SimpleNamespace(log_end_offset=9, end_offset_for_epoch="ends")
+    log = SimpleNamespace(log_end_offset=9, end_offset_for_epoch="ends", parent="/a")
     one: Any = SimpleNamespace(log=log, high_watermark=4, cut_to=begun("cut"), begin_anew_at=begun("anew"))
     asked: list[Any] = []
 
@@ -364,12 +364,16 @@ async def test_each_cut_goes_to_the_threads_of_its_log(monkeypatch: pytest.Monke
         return 6
 
     monkeypatch.setattr(cuts_module, "truncation_offset", truncation_offset)
-    disks: Any = SimpleNamespace(threads_of=lambda _: "threads")
+    checkpoints = SimpleNamespace(write_cleaned_offsets=lambda *given: given)
+    disks: Any = SimpleNamespace(
+        threads_of=lambda _: "threads", checkpoints=checkpoints, logs="logs", roots={"/a": "its"}
+    )
     cuts = Cuts(disks, failed.append)
     cuts.where_it_parts(one, 3, 7)
     cuts.to_the_leaders_end(one, 5)
     cuts.anew(one, 20)
-    assert cuts_made == [("cut", 6, "threads"), ("cut", 5, "threads"), ("anew", 20, "threads")]
+    means = "threads", ("logs", "its")
+    assert cuts_made == [("cut", 6, *means), ("cut", 5, *means), ("anew", 20, *means)]
     assert asked == [((3, 7), {"own_end_for": "ends", "log_end_offset": 9, "high_watermark": 4})]
     futures[0].set_result(None)
     futures[1].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))

@@ -1,5 +1,8 @@
 """Whatever a node serves can be refused as a whole, in every version of its response, and so can each thing in it."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from penstock.controller.decisions import DECISIONS
@@ -29,7 +32,7 @@ from penstock.protocol.messages.offset_commit import (
 )
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.protocol.requests.api import ApiKey, api_of
-from penstock.protocol.requests.refusals import refusal, refused
+from penstock.protocol.requests.refusals import THINGS_AT_ONCE, refusal, refused, refusing
 from penstock.protocol.uuids import ZERO_UUID
 
 ERROR = KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
@@ -42,6 +45,21 @@ def test_every_command_has_a_refusal(key: ApiKey) -> None:
     assert getattr(reply, "error_code", ERROR.code) == ERROR.code
     for version in type(reply).version_range():
         encode(reply, version)
+
+
+@pytest.mark.parametrize(("topics", "parts"), [(0, 0), (99, 0), (100, 0), (1_000, 0), (1, 1_000), (30, 30)])
+def test_of_very_many_things_some_are_refused_at_a_time(topics: int, parts: int) -> None:
+    partitions = [OffsetCommitRequestPartition(partition_index=number) for number in range(parts)]
+    things = [OffsetCommitRequestTopic(name=f"t-{number}", partitions=partitions) for number in range(topics)]
+    request = OffsetCommitRequest(topics=things)
+    found: list[Any] = []
+
+    def kept() -> Iterator[None]:
+        found.append((yield from refusing(request, ERROR)))
+
+    assert len(list(kept())) == (topics + topics * parts) // THINGS_AT_ONCE
+    assert found == [refusal(request, ERROR)]
+    assert [len(topic.partitions) for topic in found[0].topics] == [parts] * topics
 
 
 def test_the_error_stands_where_the_response_has_room_for_it() -> None:

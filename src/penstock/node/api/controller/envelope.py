@@ -6,7 +6,7 @@ says so, and the broker looks for the one that is and asks again.
 
 import logging
 
-from penstock.node.api.commands import HANDED_ON
+from penstock.node.api.commands import HANDED_ON, refused_whole
 from penstock.node.api.local_controller import answered_here
 from penstock.node.controlling.commands import deadline_of
 from penstock.node.controlling.envelope import closed, opened
@@ -16,7 +16,6 @@ from penstock.node.serving.rules import BETWEEN_NODES
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.requests.api import ApiKey
-from penstock.protocol.requests.refusals import refusal
 from penstock.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
@@ -44,5 +43,5 @@ async def _answered(node: ControllerNode, context: RequestContext, request: Mess
     except KafkaError as error:
         if error.code == ErrorCode.NOT_CONTROLLER:
             return EnvelopeResponse(error_code=error.code)
-        reply = refusal(request, error)
+        reply = await refused_whole(node, request, error)
     return closed(reply, context)
