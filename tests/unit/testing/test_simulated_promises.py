@@ -241,6 +241,19 @@ def test_what_was_aborted_counts_for_nobody_who_looks_after_unclean_elections(tm
         assert (looks.look("other", other, 5) == []) is is_right
 
 
+def test_what_a_marker_aborts_that_no_leader_was_seen_with_counts_for_nobody(tmp_path: Path) -> None:
+    """A follower may be the first that is looked at with it, and has compacted by then."""
+    looks, log = Looks(), open_log(tmp_path, COMPACTED)
+    append_all(log, written(1, 0, value=b"1"))
+    looks.history.note(log.read(0, READ_BYTES).read())
+    log.load().roll(1, NOW)
+    append_all(log, ended(1, ControlType.ABORT))
+    assert looks.look("leader", log, 1, leads=True) == []
+    compact(log, Disk())
+    assert 0 not in [offset for offset, *_ in records(log)]
+    assert looks.look("follower", log, 2) == []
+
+
 def test_who_wrote_what_in_a_transaction_is_known_of_each_epoch(tmp_path: Path) -> None:
     """A leader that was replaced may still write, to an offset at which its successor has something else."""
     log, old = with_an_abort(tmp_path / "1"), log_of(tmp_path / "2", *[(7, "k", "never")] * 4)

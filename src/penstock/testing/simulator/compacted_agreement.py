@@ -128,7 +128,7 @@ class CompactedHistory:
         except DecodeError as error:
             violated(f"{name}: a record of {partition} from {begin} on is damaged: {error}")
             return
-        self._note_aborted(log, end)
+        self._note_aborted(log, high_watermark, end)
         found = {offset: pair for offset, _, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         if leads:
@@ -149,14 +149,15 @@ class CompactedHistory:
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
-    def _note_aborted(self, log: PartitionLog, end: int) -> None:
-        """Below `end` all records are known that there are."""
+    def _note_aborted(self, log: PartitionLog, high_watermark: int, end: int) -> None:
+        """Below `end` all records are known that there are; what is compacted may be aborted by a marker behind it."""
         epoch_at = log.leader_epochs.epoch_at
-        for one in log.load().aborted.between(log.log_start_offset, end):
+        for one in log.load().aborted.between(log.log_start_offset, high_watermark):
             marker = one.last_offset, epoch_at(one.last_offset), one.producer_id
-            if one.last_offset >= end or marker in self.noted:
+            if one.last_offset >= high_watermark or marker in self.noted:
                 continue
-            self.noted.add(marker)
+            if one.last_offset < end:
+                self.noted.add(marker)
             for offset in range(one.first_offset, one.last_offset):
                 epoch = epoch_at(offset)
                 if self.producers.get((offset, epoch)) == one.producer_id:
