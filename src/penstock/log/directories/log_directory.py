@@ -25,7 +25,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANED_OFFSETS, HIGH_WATERMARKS)
 UNKNOWN_EPOCH = -1
 THREADS = 11
-"""Six of them may flush as `flush.messages` wants it; upkeep has four at most."""
+"""Six of them may flush as `flush.messages` wants it; upkeep has three at most, and the remover one."""
 ROOM_BYTES = 1 << 30
 """A directory that was full has room again when so much is free, or a hundredth of its file system."""
 
