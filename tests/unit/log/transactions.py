@@ -35,7 +35,7 @@ def verified(log: PartitionLog, batch: memoryview) -> None:
     producers.verified(header.producer_id, asked, is_good=True)
 
 
-def append_all(log: PartitionLog, *batches: memoryview) -> None:
+def append_all(log: PartitionLog, *batches: memoryview, leader_epoch: int = 0) -> None:
     for batch in batches:
         verified(log, batch)
-        log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+        log.append_as_leader(batch, leader_epoch=leader_epoch, now_ms=NOW, origin=AppendOrigin.COORDINATOR)

@@ -241,6 +241,31 @@ def test_what_was_aborted_counts_for_nobody_who_looks_after_unclean_elections(tm
         assert (looks.look("other", other, 5) == []) is is_right
 
 
+def test_a_key_that_was_written_again_and_aborted_may_be_missing_after_power_cuts(tmp_path: Path) -> None:
+    for control, is_right in ((ControlType.ABORT, True), (ControlType.COMMIT, False)):
+        before = log_of(tmp_path / f"before {control}", (0, "k", "1"), (0, "k", "2"))
+        after = log_of(tmp_path / f"after {control}", (0, "k", "1"))
+        append_all(after, written(1, 0, value=b"3"), ended(1, control), leader_epoch=1)
+        looks = Looks()
+        assert looks.look("leader", before, 2, leads=True) == []
+        looks.history.lost(1)
+        looks.history.note(after.read(0, READ_BYTES).read())
+        assert looks.look("other leader", after, 3, leads=True) == []
+        assert (looks.look("follower", only(tmp_path / f"only {control}", after, 2), 3) == []) is is_right
+
+
+def test_what_was_aborted_counts_for_nobody_though_a_leader_had_it_compacted_before(tmp_path: Path) -> None:
+    """Nothing that was written has been seen, so only whoever has the record yet tells of it."""
+    leader, other = with_an_abort(tmp_path / "1"), with_an_abort(tmp_path / "2")
+    leader.load().roll(5, NOW)
+    compact(leader, Disk())
+    assert 3 not in [offset for offset, *_ in records(leader)]
+    looks = Looks()
+    looks.history.began_late = True
+    assert looks.look("leader", leader, 5, leads=True) == []
+    assert looks.look("other", other, 5) == []
+
+
 def test_what_a_marker_aborts_that_no_leader_was_seen_with_counts_for_nobody(tmp_path: Path) -> None:
     """A follower may be the first that is looked at with it, and has compacted by then."""
     looks, log = Looks(), open_log(tmp_path, COMPACTED)

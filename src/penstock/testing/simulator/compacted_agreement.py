@@ -12,7 +12,7 @@
 |                                | tombstone was gone before it came back, as in Kafka                               |
 | a key whose newer record power | may be missing, or have an older value yet, in a replica that had compacted with  |
 | cuts have taken                | that record in its log and has cut it off since, as the leader lacks it, or had   |
-|                                | copied what such a one had left: until the key is written again                   |
+|                                | copied what such a one had left: until the key is written again, and not aborted  |
 | a key, after unclean elections | may be missing in any replica for that reason, or live on as its tombstone is     |
 |                                | gone: of a history that `began_late` only the values count that there are         |
 
@@ -50,6 +50,7 @@ class CompactedHistory:
     """By offset and leader epoch: time and pair of each record that was ever written."""
     records: dict[int, Pair] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
     end_offset: int = 0
     """The end of what was seen of leaders."""
     lost_to: int = 0
@@ -156,7 +157,7 @@ class CompactedHistory:
             marker = one.last_offset, epoch_at(one.last_offset), one.producer_id
             if one.last_offset >= high_watermark or marker in self.noted:
                 continue
-            if one.last_offset < end:
+            if one.last_offset < end and not self.began_late:
                 self.noted.add(marker)
             for offset in range(one.first_offset, one.last_offset):
                 epoch = epoch_at(offset)
@@ -181,11 +182,9 @@ class CompactedHistory:
     def _learn(self, records: Iterable[Seen]) -> None:
         for offset, epoch, timestamp_ms, pair in records:
             if offset not in self.records:
-                gone_epoch, gone_offset = self.gone.get(pair[0], (epoch, offset))
-                if epoch > gone_epoch or offset >= gone_offset:
-                    self.gone.pop(pair[0], None)
                 self.records[offset] = pair
                 self.times[offset] = timestamp_ms
+                self.epochs[offset] = epoch
 
     def _records(self, partition: Partition, offset: int, end: int) -> Iterator[Seen]:
         """Of the batches from an offset on that end before `end`."""
@@ -211,13 +210,19 @@ class CompactedHistory:
         history = list(self._read(seen))
         whole = _table(history)
         differing = {key for key in table.keys() | whole.keys() if table.get(key) != whole.get(key)}
-        differing -= self.gone.keys()
+        differing -= {key for key in differing & self.gone.keys() if not self._is_back(key, history)}
         if self.began_late:
             differing &= table.keys() & whole.keys()
         deleted = {key: offset for offset, (key, _) in history if key in differing - whole.keys()}
         if differing and (differing != deleted.keys() or retention_ms >= LONG_MS):
             return False
         return self.tombstones[name].isdisjoint(deleted.values())
+
+    def _is_back(self, key: bytes | None, history: Iterable[tuple[int, Pair]]) -> bool:
+        gone_epoch, gone_offset = self.gone[key]
+        return any(
+            pair[0] == key and (self.epochs[offset] > gone_epoch or offset >= gone_offset) for offset, pair in history
+        )
 
 
 def _table(records: Iterable[tuple[int, Pair]]) -> dict[bytes | None, bytes]:
