@@ -143,15 +143,17 @@ class StorageGroups:
         if asked.replicas is not None:
             check_replicas(image, asked.replicas, None)
             replicas: Sequence[int] = asked.replicas
+            refusal = ErrorCode.INVALID_REPLICA_ASSIGNMENT
         else:
             factor = asked.replication_factor or self._state.settings.default_replication_factor
             (replicas,) = place(image.brokers.values(), 1, factor, self._state.chance)
+            refusal = ErrorCode.INVALID_REPLICATION_FACTOR
         active = sum(image.brokers[broker].active for broker in replicas)
         if active * 2 <= len(replicas):
             message = (
                 f"nobody could lead a storage group on {list(replicas)}: only {active} of these brokers are active"
             )
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+            raise KafkaError(refusal, message)
         return replicas
 
     def directory(self, broker_id: int) -> UUID:

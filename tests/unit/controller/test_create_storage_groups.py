@@ -190,6 +190,13 @@ def test_a_new_group_needs_a_majority_and_directories() -> None:
     assert refused.error_message == "nobody could lead a storage group on [1, 2, 3]: only 1 of these brokers are active"
 
 
+def test_too_few_active_brokers_are_no_fault_of_an_assignment_that_nobody_named() -> None:
+    controller = cluster()
+    fence(controller, 2)
+    fence(controller, 3)
+    assert begun(controller, replication_factor=3).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
 def test_records_of_old_levels_have_no_room_for_a_group() -> None:
     controller = cluster()
     controller.image.apply(FeatureLevelRecord(name="metadata.version", feature_level=16))
