@@ -80,7 +80,7 @@ def _threads_end_with_their_test() -> Iterator[None]:
     assert not left, "end them in a `finally` or a `with`"
 
 
-LARGE_FILES: Final = (".log", ".deleted", ".log.cleaned", ".log.swap")
+LARGE_FILES: Final = (".log", ".deleted", ".log.cleaned", ".log.swap", ".checkpoint")
 _removed_by_a_loop: list[str] = []
 
 

@@ -4,8 +4,9 @@ Kafka's layout, big-endian, 34 bytes for each marker of an abortion in the segme
 (8), first offset of the transaction (8), offset of its marker (8), last stable offset behind that marker (8). A segment
 without such markers has no file. No transaction that ends behind an entry begins before its last stable offset.
 
-An entry is written when its marker is, and synced when the segment is sealed. Nothing in a file would tell what a crash
-has done to it: what was not synced then is not believed, and is made anew from the markers.
+An entry is written when its marker is, or later if there is no room for it then, and synced when the segment is sealed.
+Nothing in a file would tell what a crash has done to it: what was not synced then is not believed, and is made anew
+from the markers.
 """
 
 from bisect import bisect_left
@@ -16,6 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from penstock.log.disk import Disk
+from penstock.log.health import may_pass
 from penstock.log.names import TRANSACTION_INDEX_SUFFIX, offset_of, offset_prefix
 
 VERSION = 0
@@ -35,7 +37,7 @@ _by_end = attrgetter("last_offset")
 class AbortedTransactions:
     """Those of one partition, in the order of their markers."""
 
-    __slots__ = ("_by_producer", "_directory", "_disk", "_entries", "_unsynced")
+    __slots__ = ("_by_producer", "_directory", "_disk", "_entries", "_lacking", "_unsynced")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -44,6 +46,8 @@ class AbortedTransactions:
         self._by_producer: dict[int, list[AbortedTransaction]] = {}
         self._unsynced: dict[str, None] = {}
         """Paths of files that a power cut may spoil."""
+        self._lacking: list[int] = []
+        """Where segments begin whose files lack entries: from the first one for which there was no room."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -75,16 +79,30 @@ class AbortedTransactions:
         return True
 
     def note(self, entry: AbortedTransaction, base_offset: int) -> None:
-        """Its marker is in the segment with this base offset. One that is known may be noted again. Raises OSError."""
-        if self._add(entry):
-            path = self._path(base_offset)
-            number = len(self._entries) - 1 - bisect_left(self._entries, base_offset, key=_by_end)
-            content = _ENTRY.pack(VERSION, *entry)
+        """Its marker is in the segment with this base offset. One that is known may be noted again. Where there is no
+        room for it in the file it is known all the same, as its marker is written. Raises OSError.
+        """
+        if not self._add(entry):
+            return
+        if self._lacking:
+            self._lacking += [base_offset] * (base_offset != self._lacking[-1])
+            return
+        path = self._path(base_offset)
+        number = len(self._entries) - 1 - bisect_left(self._entries, base_offset, key=_by_end)
+        content = _ENTRY.pack(VERSION, *entry)
+        try:
             self._disk.open(path, create=True).write_at(content, number * _ENTRY.size)
             self._unsynced[path] = None
+        except OSError as error:
+            if not may_pass(error):
+                raise
+            self._lacking.append(base_offset)
 
     def sync(self) -> None:
         """All that was noted outlives a power cut. Raises OSError."""
+        while self._lacking:
+            base_offset, *following = self._lacking
+            self._write(base_offset, following[0] if following else None)
         if self._unsynced:
             for path in self._unsynced:
                 with suppress(FileNotFoundError):  # its segment was cut off
@@ -117,11 +135,13 @@ class AbortedTransactions:
         """The segments below this offset went and took their indexes along."""
         if self._entries and self._entries[0].last_offset < start_offset:
             self._become([entry for entry in self._entries if entry.last_offset >= start_offset])
+            self._lacking = [base for base in self._lacking if base >= start_offset]
 
     def clear(self) -> None:
         """The segments went and took their indexes along."""
         self._become([])
         self._unsynced.clear()
+        self._lacking.clear()
 
     def _become(self, entries: list[AbortedTransaction]) -> None:
         self._entries, self._by_producer = [], {}
@@ -139,6 +159,9 @@ class AbortedTransactions:
             self._disk.replace_file(path, content, durable=True)
         else:
             self._disk.remove(path)
+        self._lacking = [
+            base for base in self._lacking if base < base_offset or (end_offset is not None and base >= end_offset)
+        ]
 
     def covers(self, producer_id: int, offset: int) -> bool:
         """Whether the record that this producer wrote there belongs to an aborted transaction."""

@@ -104,9 +104,10 @@ class EntryFile:
         file = self._disk.open(self.path, create=True)
         if self._tail:
             self._is_synced = False
-            file.write_at(self._tail, self.saved * self._layout.size)
-            self.saved = len(self)
-            self._tail.clear()
+            tail = bytes(self._tail)  # a thread may save while the loop adds entries
+            file.write_at(tail, self.saved * self._layout.size)
+            self.saved += len(tail) // self._layout.size
+            del self._tail[: len(tail)]
         if must_sync:
             file.sync()
             self._is_synced = True

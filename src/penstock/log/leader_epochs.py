@@ -9,6 +9,7 @@ from bisect import bisect_right
 
 from penstock.log.checkpoint import decode_leader_epochs, encode_leader_epochs
 from penstock.log.disk import Disk
+from penstock.log.health import may_pass
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -68,14 +69,14 @@ class LeaderEpochs:
     def truncate_from_end(self, end_offset: int, *, save: bool = True) -> None:
         """Forget the terms that begin at `end_offset` or behind it."""
         if self._entries and self._entries[-1][1] >= end_offset:
-            self._replace([entry for entry in self._entries if entry[1] < end_offset], save=save)
+            self._shorten([entry for entry in self._entries if entry[1] < end_offset], save=save)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the terms that end before `start_offset`; the one it lies in begins there from now on."""
         number = bisect_right(self._entries, start_offset, key=lambda entry: entry[1]) - 1
         if number < 0 or (self._entries[number][1] == start_offset and number == 0):
             return
-        self._replace([(self._entries[number][0], start_offset), *self._entries[number + 1 :]])
+        self._shorten([(self._entries[number][0], start_offset), *self._entries[number + 1 :]])
 
     def clear(self) -> None:
         self.restore([])
@@ -104,6 +105,17 @@ class LeaderEpochs:
             self._disk.sync_directory(self.path.rpartition("/")[0])
         if self._saved is saved:
             self._is_durable = True
+
+    def _shorten(self, entries: list[tuple[int, int]], *, save: bool = True) -> None:
+        """Where there is no room for the file it is right nevertheless: a start shortens it again, and the next term is
+        not noted without it. Retention and cuts, which make room, go on.
+        """
+        try:
+            self._replace(entries, save=save)
+        except OSError as error:
+            if not may_pass(error):
+                raise
+            self._replace(entries, save=False)
 
     def _replace(self, entries: list[tuple[int, int]], *, save: bool = True) -> None:
         if save:

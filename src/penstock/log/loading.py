@@ -94,7 +94,7 @@ def load_log(
         recovery_point, end_offset = _recover(segments, recovery_point, unread.recovery_point, epochs, config)
         if not is_new:
             _make_sure_of(segments.active)
-        epochs.truncate_from_end(end_offset)
+    epochs.truncate_from_end(end_offset)
     snapshot_offsets = [offset for offset in map(_snapshot_offset, names) if offset is not None]
     snapshots = ProducerSnapshots(disk, directory, snapshot_offsets)
     if start_offset > end_offset:  # all records lie below the log start: begin anew
@@ -109,7 +109,7 @@ def load_log(
     snapshot_offset = snapshots.restore(producers)
     aborted.load(names, None if is_clean else snapshot_offset or 0)
     aborted.cut_to(end_offset, segments.active.base_offset)
-    if snapshot_offset is not None or not is_clean:
+    if snapshot_offsets or not is_clean:  # of a clean log without any there is nothing to know
         replay(producers, aborted, segments, snapshot_offset or 0)
     return LogContent(
         segments,

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.config import LogConfig
+from penstock.log.health import may_pass
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_snapshots import ProducerSnapshots, note_control_batch, replay, transaction_ends
 from penstock.log.producer_state import NO_PRODUCER_ID, Producers
@@ -204,13 +205,13 @@ class LogContent:
             if segment.created_ms is None:
                 segment.created_ms = now_ms
         segment.note_batch(base_offset, last_offset, size, max_timestamp, config.index_interval_bytes)
+        self.end_offset = last_offset + 1  # whatever fails behind this: the batch is written
         if header.producer_id != NO_PRODUCER_ID:
             if header.is_marker:
                 for one in note_control_batch(self.producers, header, batch):
                     self.aborted.note(one, segment.base_offset)
             else:
                 self.producers.note_batch(header, base_offset, last_offset, max_timestamp)
-        self.end_offset = last_offset + 1
 
     def end_at(self, offset: int) -> None:
         """An empty segment says so."""
@@ -256,6 +257,12 @@ class LogContent:
         self.aborted.cut_to(end_offset, self.segments.active.base_offset)
         replay(self.producers, self.aborted, self.segments, snapshot_offset or 0)
 
+    def forget_unwritten_terms(self) -> None:
+        """A leader whose first append failed has a term without a batch: nobody else may know of it, and who asks for
+        it to find out where logs part would ask for ever.
+        """
+        self.epochs.truncate_from_end(self.end_offset)
+
     def start_anew_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
         self._end_at(offset)
@@ -291,7 +298,12 @@ class LogContent:
     def retire_oldest(self, count: int, now_ms: int, delay_ms: int) -> None:
         """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay."""
         if count == len(self.segments):
-            self.roll(self.end_offset, now_ms)
+            try:
+                self.roll(self.end_offset, now_ms)
+            except OSError as error:
+                if not may_pass(error):
+                    raise
+                count -= 1  # where there is no room for a new segment the others make some first
         first_offset = self.segments[count].base_offset
         if count:
             self._remove_snapshots_below(first_offset)
@@ -303,6 +315,7 @@ class LogContent:
         """Where the newest is one of them, no other knows of producers whose batches go: it is made anew before."""
         if self._snapshots.offsets and self._snapshots.offsets[-1] < first_offset:
             try:
+                self.aborted.sync()  # as at a roll
                 self._snapshots.take(self.producers, self.end_offset, durable=False)
             except OSError:
                 return  # retention, which makes room, goes on: these go with the next segments
@@ -360,7 +373,7 @@ class LogContent:
 
     def _unflushed(self) -> list[Segment]:
         """A recovery would begin with the first one: if that was flushed before it was sealed, its indexes were not."""
-        return self.segments.from_offset(self.recovery_point - 1)
+        return self.segments.beside_from(self.recovery_point - 1)
 
     def _flush(self, segments: list[Segment], end_offset: int, cuts: int) -> None:
         with self._flushing:

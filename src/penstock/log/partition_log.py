@@ -210,6 +210,9 @@ class PartitionLog(LogHolder):
             with self._changing() as content:
                 content.cut_to(offset)
             self.cleaned_to = min(self.cleaned_to, content.end_offset)
+        elif self._content is not None:
+            with self.health.reporting(self._name):
+                self._content.forget_unwritten_terms()
         return self.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int, *, durable: bool = False) -> None:
@@ -251,6 +254,10 @@ class PartitionLog(LogHolder):
             with self._changing():
                 content.retire_oldest(count, 0, 0)
             content.segments.note_names()
+
+    def retire_file(self, path: str) -> None:
+        """One beside the segments that is needed no more: it may be large, so threads remove it. Raises OSError."""
+        self._removals.retire(path, 0)
 
     # keeping
 

@@ -8,7 +8,7 @@ producers belong to `log_content`. Every method may raise OSError.
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
-from operator import is_
+from operator import attrgetter, is_
 from typing import overload
 
 from penstock.log.log_slice import EMPTY_SLICE, LogSlice
@@ -16,6 +16,8 @@ from penstock.log.names import CLEANED_SUFFIX, PARTITION_METADATA, SWAP_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.removals import Removals
 from penstock.log.segment import Segment
+
+_by_base = attrgetter("base_offset")
 
 
 class Segments(Sequence[Segment]):
@@ -64,9 +66,10 @@ class Segments(Sequence[Segment]):
         return self._segments[number]
 
     def __contains__(self, segment: object) -> bool:
-        if not isinstance(segment, Segment) or not self._segments:
+        if not isinstance(segment, Segment):
             return False
-        return self._segments[self.number_of(segment.base_offset)] is segment
+        number = self.number_of(segment.base_offset)
+        return self._segments[number : number + 1] == [segment]
 
     # finding
 
@@ -80,6 +83,11 @@ class Segments(Sequence[Segment]):
 
     def from_offset(self, offset: int) -> list[Segment]:
         return self._segments[self.number_of(offset) :]
+
+    def beside_from(self, offset: int) -> list[Segment]:
+        """As `from_offset`, in any thread: the loop may let go of segments between two lines of it."""
+        segments = self._segments[:]
+        return segments[max(0, bisect_right(segments, offset, key=_by_base) - 1) :]
 
     def bytes_from(self, offset: int) -> int:
         """What lies from the batch with `offset` on."""
@@ -206,11 +214,10 @@ class Segments(Sequence[Segment]):
         """Indexes of the active segment are not synced. May run in a thread beside everything else: a segment that is
         removed meanwhile needs no flush.
         """
-        active = self.active
         for segment in segments:
             try:
                 segment.flush()
-                if segment is not active:
+                if segment is not self.active:  # now: a cut may have made it the active one again
                     segment.save_indexes(durable=True)
             except FileNotFoundError:
                 if segment in self:

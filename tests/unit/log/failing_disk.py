@@ -49,6 +49,9 @@ class FailingDisk(Disk):
     def fail(self, call: str, where: str, number: int = errno.EIO, *, always: bool = False) -> None:
         self._planned.append((call, where, number, always))
 
+    def heal(self) -> None:
+        self._planned.clear()
+
     def ask(self, call: str, path: str) -> None:
         for planned in self._planned:
             if planned[0] == call and planned[1] in path:

@@ -1,10 +1,12 @@
 """Transactions in a log that a Kafka broker wrote: what is stable, what was aborted, and the index that tells it."""
 
 from collections.abc import Callable
+from errno import ENOSPC
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.unit.log.failing_disk import FailingDisk
 from tests.unit.log.logs import NOW, append, batch, open_log
 from tests.unit.log.recorded_disk import RecordedDisk
 from tests.unit.log.transactions import append_all, ended, written
@@ -17,7 +19,9 @@ from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.control.records import ControlType
+from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.fetch import AbortedTransaction as Told
+from penstock.protocol.records import iterate_batches
 
 ABORT, COMMIT = ControlType.ABORT, ControlType.COMMIT
 SMALL = LogConfig(segment_bytes=200)
@@ -333,3 +337,50 @@ def test_what_was_aborted_goes_with_its_marker_and_comes_back_with_no_start(
     log.close()
     again = open_log(tmp_path, is_clean=True, recovery_point=log.log_end_offset, log_start_offset=log.log_start_offset)
     assert [one.last_offset for one in again.load().aborted.between(0, 99)] == left
+
+
+@pytest.mark.parametrize("call", ["open", "write"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_marker_is_written_once_though_there_is_no_room_for_its_entry(
+    tmp_path: Path, call: str, is_killed: bool
+) -> None:
+    """What is told to have failed comes again, and would have the same offset."""
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append_all(log, written(8, 0), written(9, 0), ended(9, ABORT))
+    disk.fail(call, ".txnindex", ENOSPC, always=True)
+    disk.fail("replace", ".txnindex", ENOSPC, always=True)
+    append_all(log, ended(8, ABORT), written(8, 1), written(9, 1), ended(9, COMMIT), ended(8, ABORT))
+    assert [header.base_offset for _, header in iterate_batches(log.read(0, 10_000).read())] == list(range(8))
+    expected = told(log)
+    assert [one.last_offset for one in expected[1]] == [2, 3, 7]
+    with pytest.raises(KafkaError):
+        log.close()
+    if is_killed:
+        log.abandon()
+        log = open_log(tmp_path, disk=disk)  # there is no room yet, and all is read anew
+        assert told(log) == expected
+    disk.heal()
+    append_all(log, written(9, 2), ended(9, ABORT))
+    expected = told(log)
+    log.close()
+    assert told(open_log(tmp_path, is_clean=True, recovery_point=log.recovery_point)) == expected
+
+
+def test_entries_go_to_the_files_of_their_segments_when_there_is_room_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    for sequence in range(4):
+        append_all(log, written(8, sequence), ended(8, ABORT))
+    log.abandon()
+    before = {path.name: path.read_bytes() for path in tmp_path.rglob("*.txnindex")}
+    assert len(before) == 4
+    for path in tmp_path.rglob("*.txnindex"):
+        path.unlink()
+    for path in tmp_path.rglob("*.snapshot"):
+        path.unlink()
+    disk = FailingDisk()
+    disk.fail("open", ".txnindex", ENOSPC)  # the first one; it is no exception that others would have found room
+    log = open_log(tmp_path, SMALL, disk=disk)
+    assert len(told(log)[1]) == 4
+    log.load().aborted.sync()
+    assert {path.name: path.read_bytes() for path in tmp_path.rglob("*.txnindex")} == before

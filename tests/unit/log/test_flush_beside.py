@@ -4,6 +4,7 @@ import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.log.logs import NOW, append, batch, open_log
@@ -226,3 +227,30 @@ def test_files_may_be_missing_of_a_log_alone_that_was_put_away_meanwhile(
         with pytest.raises(KafkaError, match=log.directory):
             flush(log)
         assert log.health.failure is not None
+
+
+def test_no_segment_is_passed_over_while_others_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop may retire segments between any two lines of a flush."""
+    log = open_log(tmp_path, LogConfig(segment_bytes=100))
+    for _ in range(6):
+        append(log, batch(1))
+    content = log.load()
+    unflushed = content.segments[3:]
+    content.recovery_point = 4
+    bases, has_retired = content.segments._bases, threading.Event()
+
+    class Watched(list[int]):
+        """Who looks for a place in it has found one when the oldest go."""
+
+        def __getitem__(self, number: Any) -> Any:
+            found = super().__getitem__(number)
+            if not has_retired.is_set():
+                has_retired.set()
+                content.segments.retire_oldest(2, 0)
+            return found
+
+    content.segments._bases = Watched(bases)
+    synced: list[Segment] = []
+    monkeypatch.setattr(Segment, "flush", lambda segment: synced.append(segment))
+    log.flush()
+    assert synced == unflushed

@@ -2,14 +2,18 @@
 
 import errno
 import os
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
+from tests.unit.log.failing_disk import FailingDisk
 from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
 from tests.unit.log.removed import remove_due
 
 from penstock.log.config import LogConfig
 from penstock.log.disk import Disk, OpenFile
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.names import LEADER_EPOCHS
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
 from penstock.log.retention import CHECK_INTERVAL_MS
@@ -129,7 +133,7 @@ class CountingFile(OpenFile):
         if self.disk.room is None or len(data) <= self.disk.room:
             return super().write_at(data, position)
         super().write_at(data[: self.disk.room], position)
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(ENOSPC, "No space left on device")
 
 
 class CountingDisk(Disk):
@@ -226,6 +230,53 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path, room: int) -> None
     assert all_batches(log) == [(0, 0), (1, 1)]
 
 
+@pytest.mark.parametrize("all_are_old", [False, True])
+def test_retention_makes_room_on_a_full_disk(tmp_path: Path, all_are_old: bool) -> None:
+    disk = FailingDisk()
+    config = LogConfig(segment_bytes=2 * SIZE, retention_ms=1000)
+    log = open_log(tmp_path, config, disk=disk)
+    for number in range(9):
+        is_young = number == 8 and not all_are_old
+        append(log, batch(1, timestamp_ms=NOW + 5000 * is_young), epoch=number // 3)
+    for call, where in (("replace", ""), ("write", ""), ("open", f"{9:020}.log")):
+        disk.fail(call, where, ENOSPC, always=True)
+    log.apply_retention(NOW + 2000)
+    assert log.is_loaded, "reading it in anew would take long"
+    assert (bases(log), log.log_start_offset) == ([8], 8)
+    assert log.load().epochs.entries == [(2, 8)]
+    assert all_batches(log) == [(8, 8)]
+    disk.heal()
+    assert append(log, batch(1), epoch=3) == 9
+    log.close()
+    again = open_log(tmp_path, config, is_clean=True, recovery_point=10, log_start_offset=8)
+    assert again.load().epochs.entries == [(2, 8), (3, 9)]
+
+
+@pytest.mark.parametrize("how", ["cut", "closed", "killed"])
+def test_a_term_whose_first_batch_found_no_room_is_none(tmp_path: Path, how: str) -> None:
+    """Who follows asks with its latest term where logs part, and would hear for ever that it is not the leader's."""
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    append(log, batch(1), epoch=3)
+    disk.fail("write", ".log", ENOSPC)
+    with pytest.raises(KafkaError):
+        append(log, batch(1), epoch=5)
+    if how == "cut":
+        assert log.truncate_to(1) == 1
+    elif how == "closed":
+        log.close()
+        log = open_log(tmp_path, is_clean=True, recovery_point=1)
+    else:
+        log.abandon()
+        log = open_log(tmp_path)
+    assert log.load().epochs.entries == [(3, 0)]
+    saved = LeaderEpochs(disk, f"{log.directory}/{LEADER_EPOCHS}")
+    assert saved.load()
+    assert saved.entries == [(3, 0)]
+    append(log, batch(1), epoch=6)
+    assert log.load().epochs.entries == [(3, 0), (6, 1)]
+
+
 @pytest.mark.parametrize("broken", ["open", "replace_file"])
 def test_a_roll_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
@@ -233,7 +284,7 @@ def test_a_roll_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.Mo
     append(log, batch(1, producer=(1, 0, 1)))
 
     def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(Disk, broken, fail)
@@ -256,7 +307,7 @@ def test_a_torn_tail_that_could_not_be_cut_is_cut_before_the_next_write(
     disk.room = 300
 
     def fail(self: OpenFile, size: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(CountingFile, "truncate", fail)

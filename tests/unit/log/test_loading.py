@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from tests.unit.log.logs import NOW, all_batches, append, batch, open_log
+from tests.unit.log.transactions import append_all, ended, written
 
 from penstock.log.config import LogConfig
 from penstock.log.loading import Unread
 from penstock.log.names import offset_prefix
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
+from penstock.protocol.control.records import ControlType
 from penstock.protocol.records import Record, encode_batch
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
@@ -80,6 +82,17 @@ def test_producers_go_on_from_the_newest_snapshot_that_can_be_read(tmp_path: Pat
     known = again.producers.get(7)
     assert known is not None
     assert [(one.first_offset, one.first_sequence) for one in known.batches] == [(it, it) for it in range(1, 6)]
+
+
+def test_a_transaction_is_open_also_where_the_only_snapshot_of_a_clean_stop_is_damaged(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_all(log, written(8, 0), written(9, 0), ended(9, ControlType.ABORT))
+    log.close()
+    (snapshot,) = (tmp_path / "t-0").glob("*.snapshot")
+    snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"?")
+    again = open_log(tmp_path, is_clean=True, recovery_point=3)
+    assert again.last_stable_offset(3) == 0
+    assert [one.last_offset for one in again.load().aborted.between(0, 3)] == [2]
 
 
 def test_who_was_forgotten_when_a_snapshot_was_taken_is_not_known_by_older_records(tmp_path: Path) -> None:

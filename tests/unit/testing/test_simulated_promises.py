@@ -7,12 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from tests.unit.log.compaction.rounds import COMPACTED, compact, pairs, records
 from tests.unit.log.logs import NOW, open_log
 from tests.unit.log.transactions import append_all, ended, written
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, node_on, topic_records
 
-from penstock.client.values import TopicPartition
+from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.log.compaction.keys import Keys
 from penstock.log.compaction.plain_keys import PlainKeys
 from penstock.log.disk import Disk
@@ -325,6 +326,23 @@ def test_what_power_cuts_took_of_the_last_leader_is_gone_when_nobody_else_is_eli
         ledger.look_at_recoveries()
         ledger.look_at_weak()
         assert ledger.lossy_crashes == is_cut, "what the leader has now is promised again"
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "age_ms", "last", "is_right"),
+    [(10, 11, 2, True), (10, 10, 2, False), (None, 11, 2, False), (10, 11, 1, False)],
+)
+def test_retention_may_take_what_is_old_while_a_partition_is_read_back(
+    retention_ms: int | None, age_ms: int, last: int, is_right: bool
+) -> None:
+    ledger = Ledger(Trace(lambda: 9.0), flushes_each=True, retention_ms=retention_ms)
+    partition = TopicPartition("t", 0)
+    ledger.promises.creating("t", 1)
+    ledger.promises.created("t", at_once=True)
+    ledger.acked(partition, 1, b"p:1", ledger.clocks.latest_ms() - age_ms)
+    records = [ConsumedRecord("t", 0, offset, 0, None, b"p:%d" % offset) for offset in (0, last, last)[: 4 - last]]
+    ledger.read_back(partition, records, last + 1, [])
+    assert (ledger.violations == []) is is_right
 
 
 def coordinator(image: ClusterImage, partitions: Any) -> RunningNode:

@@ -172,8 +172,7 @@ class Cleaner:
         log = partition.log
         if not self._may_clean(partition):
             return False
-        content = log.load()
-        cuts, self._busy[log] = content.cuts, None
+        before, self._busy[log] = _Before(log), None
         try:
             await self._do_round(partition, found, runner)
         except _GivenUpError:
@@ -186,7 +185,7 @@ class Cleaner:
         except (KafkaError, DecodeError) as error:
             if isinstance(error, KafkaError) and error.code is not ErrorCode.CORRUPT_MESSAGE:
                 logger.error("%s is not compacted: %s", partition, error.message)
-            elif log.is_deleted or not log.is_loaded or log.load() is not content or content.cuts != cuts:
+            elif log.is_deleted or not before.still_holds:
                 logger.info(CHANGED, partition)  # while it was read
             else:
                 self.uncleanable[log] = str(error)
@@ -198,16 +197,18 @@ class Cleaner:
 
     async def _do_round(self, partition: Partition, found: Cleanable, runner: RoundRunner) -> None:
         log, began_ms = partition.log, self._now_ms()
-        directory = log.directory
+        directory, before = log.directory, _Before(log)
         if log.recovery_point < found.first_uncleanable:
             await self._threads.do(log.flush)
-        if not log.is_loaded or log.directory != directory:
+        if not before.still_holds or log.directory != directory:
             raise _GivenUpError
         work, segments = prepare(log, found, self._buffers(), began_ms)
         bytes_per_s = self._config.log_cleaner_io_max_bytes_per_second / max(1, self._config.log_cleaner_threads)
         try:
             async with aclosing(runner.run(work, bytes_per_s)) as steps:  # type: ignore[type-var]  # it is a generator
                 async for step in steps:
+                    if not before.still_holds:
+                        raise _GivenUpError
                     if isinstance(step, Cleaned):
                         await self._swap_in(log, step, segments)
                     elif isinstance(step, Summary):
@@ -247,6 +248,20 @@ class Cleaner:
             self._directories.discard(log, CLEANED_SUFFIX)
         except KafkaError as error:
             logger.error("%s", error.message)
+
+
+class _Before:
+    """What a round of compaction reads may be cut off meanwhile, and other records be written in its place."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._content = log.load()
+        self._cuts = self._content.cuts
+
+    @property
+    def still_holds(self) -> bool:
+        log = self._log
+        return log.is_loaded and log.load() is self._content and self._content.cuts == self._cuts
 
 
 def _told(step: Summary) -> str:

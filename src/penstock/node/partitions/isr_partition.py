@@ -291,3 +291,5 @@ class IsrPartition(Partition):
 def _cut_to(content: LogContent, offset: int) -> None:
     if offset < content.end_offset:
         content.cut_to(offset)
+    else:
+        content.forget_unwritten_terms()

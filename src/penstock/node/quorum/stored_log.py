@@ -158,13 +158,13 @@ class StoredLog:
         """Forgets the records before the end of the snapshot, which the log reaches."""
         self._log.retire_before(snapshot.end_offset)
         self._start = snapshot
-        self._snapshots.forget_older()
+        self._snapshots.forget_older(self._log.retire_file)
 
     def start_anew(self, snapshot: SnapshotId) -> None:
         """Forgets all records; the log is empty and starts where the snapshot ends. Durable."""
         self._log.truncate_fully_and_start_at(snapshot.end_offset, durable=True)
         self._start = snapshot
-        self._snapshots.forget_older()
+        self._snapshots.forget_older(self._log.retire_file)
 
 
 def read_whole(log: PartitionLog, offset: int, max_bytes: int) -> bytes:

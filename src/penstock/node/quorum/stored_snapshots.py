@@ -8,10 +8,10 @@
 
 The two newest are kept, so that a replica that fetches one is not disturbed by the next. What an interrupted fetch or
 write left is removed when the directory is opened. `write` and `fetched` may run in a thread; everything else belongs
-to the thread of the event loop, and so do removals: what it was told is there stays there while it reads.
+to the thread of the event loop, and so does what is forgotten: what it was told is there stays there while it reads.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Final
@@ -133,14 +133,14 @@ class StoredSnapshots:
                 raise
         self._enter(snapshot, size)
 
-    def forget_older(self) -> None:
-        """The log starts behind a snapshot now: remove those that are not needed any more."""
+    def forget_older(self, retire: Callable[[str], None]) -> None:
+        """The log starts behind a snapshot now; called with the paths of those that are not needed any more."""
         with self._sizes_change:
             old = sorted(self._sizes)[:-KEPT]
             self._sizes = {snapshot: size for snapshot, size in self._sizes.items() if snapshot not in old}
         with self._reporting():
             for snapshot in old:
-                self._disk.remove(self.path(snapshot))
+                retire(self.path(snapshot))
 
     def _create(self, path: str) -> OpenFile:
         file = self._disk.open(path, create=True)

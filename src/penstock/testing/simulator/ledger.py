@@ -388,17 +388,18 @@ class Ledger:
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], end_offset: int, idempotent: Sequence[str]
     ) -> None:
         """The whole content of a partition, at the end."""
-        first = records[0].offset if records else end_offset
-        for number, record in enumerate(records, start=first):
-            if record.offset != number:
-                self.violated(f"{partition}: offset {record.offset} stands where {number} is due")
+        due, read = records[0].offset if records else end_offset, set[int]()
+        for record in records:
+            if record.offset != due and not self._are_old(partition, range(due, record.offset)):
+                self.violated(f"{partition}: offset {record.offset} stands where {due} is due")
                 return
+            due = record.offset + 1
+            read.add(record.offset)
             self.consumed(record)
             self.history.polled(READER, record)
         for offset, value in self.acknowledged.get(partition, {}).items():
-            was_read = first <= offset < first + len(records)
             # Retention may delete records while they are read back, but a log never ends earlier for that.
-            if offset >= end_offset or not (was_read or self._is_old(partition, offset)):
+            if offset >= end_offset or not (offset in read or self._is_old(partition, offset)):
                 self.violated(f"{partition} offset {offset} ({value!r}) was acknowledged and is gone")
                 return
         if self.holds_since(partition.topic, 0):
@@ -409,6 +410,15 @@ class Ledger:
         if self._retention_ms is None:
             for anomaly in self.history.anomalies([topic for topic in self.topics if self.holds_since(topic, 0)]):
                 self.violated(anomaly)
+
+    def _are_old(self, partition: TopicPartition, offsets: range) -> bool:
+        """Some, and all of them that were acknowledged: retention may have taken them."""
+        known = self._written_ms.get(partition, {})
+        return (
+            self._retention_ms is not None
+            and bool(offsets)
+            and all(self._is_old(partition, offset) for offset in offsets if offset in known)
+        )
 
     def _is_old(self, partition: TopicPartition, offset: int) -> bool:
         if self._retention_ms is None:

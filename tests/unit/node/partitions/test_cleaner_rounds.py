@@ -197,6 +197,32 @@ async def test_a_log_is_flushed_where_its_round_goes_beyond_what_is_on_the_disk(
     assert world.log.steps == (["flush"] if is_flushed else [])
 
 
+@pytest.mark.parametrize("changes", [{"content": SimpleNamespace(cuts=4)}, {"cuts": 5}])
+@pytest.mark.parametrize("when", ["it is flushed", 0, 1])
+async def test_what_was_read_before_a_cut_is_not_swapped_in(
+    world: World, changes: dict[str, Any], when: object
+) -> None:
+    """Other records may have been written since, where those were that were cut off."""
+    steps = [Cleaned((0,), 5), Cleaned((10,), 5), SUMMARY]
+
+    def cut() -> None:
+        vars(world.log.content if "cuts" in changes else world.log).update(changes)
+
+    class Cut(Runner):
+        async def run(self, work: object, bytes_per_s: float) -> AsyncIterator[Any]:
+            for number, step in enumerate(steps):
+                if number == when:
+                    cut()
+                yield step
+
+    if when == "it is flushed":
+        world.log.flush = cut  # type: ignore[method-assign]
+    with pytest.raises(_GivenUpError):
+        await world.cleaner._do_round(world.partition, world.found, Cut())
+    assert [step for step in world.log.steps if step != "flush"] == [([0], 1_000, ())] * (when == 1)
+    assert world.log.cleaned_to == 10
+
+
 async def test_a_log_that_was_cut_is_not_clean_beyond_its_end(world: World) -> None:
     world.log.log_end_offset = 25
     await world.cleaner._do_round(world.partition, world.found, Runner(SUMMARY))

@@ -316,6 +316,16 @@ async def test_what_is_compacted_ends_where_its_log_is_cut(one: One, cleaned_to:
     assert written[-1:] == ([(True, 0)] if cleaned_to else [])
 
 
+async def test_a_cut_where_the_log_ends_forgets_a_term_without_a_batch(one: One) -> None:
+    log = one.partition.log
+    append(log, memoryview(bytearray(batch(b"a"))))
+    log.load().epochs.assign(7, 1)
+    one.obey(OTHER, [OTHER])
+    with ThreadPoolExecutor(1) as threads:
+        await one.partition.cut_to(1, threads)
+    assert log.load().epochs.entries == [(0, 0)]
+
+
 def test_what_a_leader_finds_unflushed_is_flushed_and_what_a_follower_finds_is_not(tmp_path: Path) -> None:
     flushes: list[IsrPartition] = []
     partition = IsrPartition(open_log(tmp_path, LogConfig(flush_messages=1)), TOPIC_ID, flush=flushes.append)

@@ -31,9 +31,10 @@ class Store:
     def open(self, *, is_clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0) -> None:
         """A process begins; the numbers are what the checkpoints of the log directory say."""
         self.snapshots = StoredSnapshots(self.disk, self.directory)
+        self.removals = Removals(self.disk)
         self.partition = PartitionLog(
             OpenFiles(self.disk, 100),
-            Removals(self.disk),
+            self.removals,
             self.directory,
             TOPIC,
             0,

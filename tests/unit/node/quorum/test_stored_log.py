@@ -216,6 +216,18 @@ def test_a_log_that_begins_anew_behind_a_fetched_snapshot(store: Store) -> None:
     assert files(store) == ["00000000000000000100-0000000002.checkpoint", "00000000000000000100.log"]
 
 
+def test_a_snapshot_that_is_needed_no_more_is_left_to_threads(store: Store) -> None:
+    """It may have some ten megabytes; a start finds it again by its name."""
+    store.append((1, 5), (2, 5), (3, 5))
+    for end_offset, epoch in ((5, 1), (10, 2), (15, 3)):
+        store.log.start_behind(store.snapshot(end_offset, epoch))
+    retired = f"{store.directory}/00000000000000000005-0000000001.checkpoint.deleted"
+    assert Path(retired).is_file()
+    assert retired in store.removals.take_due(0, 100)
+    store.crash()
+    assert retired in store.removals.take_due(0, 100)
+
+
 def test_a_cut_back_to_the_start_leaves_an_empty_log(store: Store) -> None:
     store.append((1, 5), (2, 5), (3, 5))
     store.log.start_behind(store.snapshot(5, 1))
