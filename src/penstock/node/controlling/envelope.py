@@ -26,6 +26,8 @@ from penstock.protocol.schema import Message
 
 NOWHERE = b"\x00\x00\x00\x00"
 """The address of a client that has none: the broker itself asks, or the network is no real one."""
+NO_LISTENER = ""
+"""That of whoever asked: the envelope came by one of nodes, which says nothing of who is in it."""
 _LENGTH_BYTES = 4
 _PRINCIPAL_VERSION = b"\x00\x00"
 
@@ -81,6 +83,7 @@ def opened(
         header.client_id,
         outer.session.replace(
             client_host=_host(envelope.client_host_address),
+            listener=NO_LISTENER,
             principal=_principal(envelope.request_principal, outer),
         ),
         outer.authorizer,

@@ -7,7 +7,8 @@ partition cannot be added, none of its transaction is.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from penstock.coordinator.shards.transactions import TransactionShard
 from penstock.coordinator.transaction.outcome import Outcome
@@ -17,6 +18,7 @@ from penstock.node.api.transactions.asking import ask, fenced_as, put
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTION
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.session import NODE
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import is_internal
@@ -43,15 +45,22 @@ def _keys(request: AddPartitionsToTxnRequest) -> list[str]:
     return [it.transactional_id for it in request.transactions] or [request.v3_and_below_transactional_id]
 
 
+def add_partitions_to_txn(broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+    """Whether a node asks, who may be known by its listener, is judged here: another coordinator sees an envelope."""
+    if context.api_version >= BROKERS_SINCE:
+        if not context.allows(CLUSTER_ACTION):
+            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        context = replace(context, session=context.session.replace(principal=NODE))
+    return _answer(broker, context, request)
+
+
 @coordinated(_keys, at=transactions)
-def add_partitions_to_txn(
+def _answer(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Steps[AddPartitionsToTxnResponse]:
     if context.api_version < BROKERS_SINCE:
         added = yield from _added(broker, context, _as_newer(request))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=added.topic_results)
-    if not context.allows(CLUSTER_ACTION):
-        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results = []
     for transaction in request.transactions:
         results.append((yield from _added(broker, context, transaction)))
