@@ -12,7 +12,7 @@ A response within a session names only the partitions that have something new to
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from uuid import UUID
 
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchFrame, FetchPartition
 from penstock.replication.partition_follower import PartitionFollower
@@ -30,6 +31,8 @@ EVICTION_MS = 120_000
 """A session unused for this long makes room for any new one; one that is older than this, for a larger one."""
 MAX_PARTITIONS = 250_000
 """Of all sessions together; they take a hundred megabytes."""
+CHANGES_A_STEP = 250
+"""Of what a session has; each takes about a microsecond."""
 LOOK_AT_ALL_S = 5.0
 """How often a session of very many partitions is looked at as a whole."""
 _LAST_EPOCH = 2**31 - 1
@@ -216,7 +219,7 @@ class FetchSessions:
 
     def plan(
         self, frame: FetchFrame, wanted: dict[Key, Wanted] | None, *, uses_topic_ids: bool, now_ms: int
-    ) -> FetchPlan:
+    ) -> Steps[FetchPlan]:
         """`wanted` is what the request names, if known (`wanted_in`). KafkaError for an unknown session or epoch."""
         if frame.session_epoch <= 0:
             self.close(frame.session_id)
@@ -233,16 +236,13 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._update(session, frame)
-        if self._remembered > MAX_PARTITIONS:
-            self.close(session.session_id)
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client asks for everything again
-        if not session.wanted:
-            self.close(session.session_id)
-            return FetchPlan({})
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
+        yield from self._update(session, frame)
+        if not session.wanted:
+            self.close(session.session_id)
+            return FetchPlan({})
         return FetchPlan(session.wanted, session, is_incremental=True)
 
     def _open(
@@ -283,17 +283,38 @@ class FetchSessions:
             if session.keeps_marks:
                 self.ended.append(session)
 
-    def _update(self, session: Session, frame: FetchFrame) -> None:
-        before = len(session.wanted)
-        for topic in frame.forgotten_topics:
-            name = topic.topic_id if session.uses_topic_ids else topic.name
-            for index in topic.partitions:
-                session.forget((name, index))
-        for asked in frame.topics:
-            name = asked.topic_id if session.uses_topic_ids else asked.name
-            for partition in asked.partitions:
-                session.ask((name, partition.index), partition)
+    def _update(self, session: Session, frame: FetchFrame) -> Steps[None]:
+        """In steps, between which the session may be closed, but not asked: it has its next epoch already."""
+        before, pace = len(session.wanted), Pace(CHANGES_A_STEP)
+        for _ in _changes(session, frame):
+            if pace.is_due():
+                self._count(session, before)
+                before = len(session.wanted)
+                yield None
+                if not session.is_open:
+                    raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self._count(session, before)
+
+    def _count(self, session: Session, before: int) -> None:
+        """How many partitions it had before."""
         self._remembered += len(session.wanted) - before
+        if self._remembered > MAX_PARTITIONS:
+            self.close(session.session_id)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client asks for everything again
+
+
+def _changes(session: Session, frame: FetchFrame) -> Iterator[None]:
+    """Carries them out one by one."""
+    for topic in frame.forgotten_topics:
+        name = topic.topic_id if session.uses_topic_ids else topic.name
+        for index in topic.partitions:
+            session.forget((name, index))
+            yield
+    for asked in frame.topics:
+        name = asked.topic_id if session.uses_topic_ids else asked.name
+        for partition in asked.partitions:
+            session.ask((name, partition.index), partition)
+            yield
 
 
 def wanted_in(frame: FetchFrame, *, uses_topic_ids: bool) -> dict[Key, Wanted]:

@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
-from mmap import mmap
 from time import perf_counter_ns
 from typing import Any, Final, Protocol, cast
 
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
-from penstock.node.serving.frames import RequestMemory
+from penstock.node.serving.frames import RequestMemory, kept
 from penstock.node.serving.handler import Charge, CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
@@ -211,8 +210,8 @@ class Dispatcher:
             elif size <= LARGE_BYTES:
                 request, _ = decode(served.request_class, version, frame, position)
             else:
-                kept = frame if isinstance(frame.obj, mmap) else bytes(frame)  # a mapping is used by nobody again
-                return Waiting(served.apart, context, self._apart(self._answer_apart, served, context, kept, position))
+                answer = self._apart(self._answer_apart, served, context, kept(frame), position)
+                return Waiting(served.apart, context, answer)
             is_large = size > PARTED_BYTES
             reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
             if type(reply) is bytes:

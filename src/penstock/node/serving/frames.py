@@ -8,7 +8,7 @@ import asyncio
 import mmap
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from heapq import heappop, heappush
 from itertools import count
 from typing import Literal, NamedTuple, Self
@@ -90,6 +90,7 @@ class RequestMemory:
         "_frames",
         "_held",
         "_hosts",
+        "_idle",
         "_late_work",
         "_most",
         "_new",
@@ -117,6 +118,8 @@ class RequestMemory:
         self._late_work: _Wish | None = None
         """It waited already when we looked last."""
         self._begun: list[_Wish] = []
+        self._idle: dict[Callable[[], object], None] = {}
+        """What is told of whoever asks for room and finds none."""
         self._new: dict[str, list[_Wish]] = {}
         """Heaps; those of new frames by their hosts. What is in `wishes` no more, or anew, counts for nothing."""
         self._numbers = count()
@@ -145,9 +148,13 @@ class RequestMemory:
             queue = self._begun if share is not None else self._new.setdefault(peer.host, [])
         heappush(queue, wish)
         self._grant(key)
-        if key in self.wishes and self._timer is None:
+        if key not in self.wishes:
+            return True
+        for give_way in self._idle:
+            give_way()
+        if self._timer is None:
             self._watch()
-        return key not in self.wishes
+        return False
 
     def charge(self, key: Hashable, size: int, peer: Peer | None = None) -> None:
         """This is there already, room or not."""
@@ -177,6 +184,17 @@ class RequestMemory:
             yield
         finally:
             self.give(has_room)
+
+    @contextmanager
+    def idle(self, give_way: Callable[[], object]) -> Iterator[None]:
+        """What is lent is held by a request that only waits: it gives way as soon as others need room."""
+        self._idle[give_way] = None
+        try:
+            if self.wishes:
+                give_way()
+            yield
+        finally:
+            del self._idle[give_way]
 
     def _grant(self, asks: Hashable = None) -> None:
         """Who asks just now is not called."""
@@ -307,6 +325,11 @@ class Mapping(mmap.mmap):
         self.madvise(mmap.MADV_DONTNEED, start, end - start)
         if end < len(self):
             loop.call_soon(self._give_back, loop, end)
+
+
+def kept(frame: memoryview) -> memoryview | bytes:
+    """What stays when the frame's buffer is used again; a mapping is used by nobody else."""
+    return frame if isinstance(frame.obj, mmap.mmap) else bytes(frame)
 
 
 class FrameBuffers:

@@ -44,6 +44,16 @@ class Pace:
         return True
 
 
+def at_once(steps: Steps[T]) -> T:
+    """The result of few steps, between which nobody has a turn."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+
 async def to_its_end(work: Awaitable[T]) -> T:
     """What it brings; who is cancelled meanwhile gives nothing back before it has ended, as a thread goes on."""
     future = asyncio.ensure_future(work)

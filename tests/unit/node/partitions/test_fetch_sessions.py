@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from penstock.node.partitions import fetch_sessions
-from penstock.node.partitions.fetch_sessions import EVICTION_MS, FetchPlan, FetchSessions, wanted_in
+from penstock.node.partitions.fetch_sessions import CHANGES_A_STEP, EVICTION_MS, FetchPlan, FetchSessions, wanted_in
+from penstock.node.serving.slices import at_once
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchFrame, FetchPartition, FetchTopic, ForgottenTopic
 from penstock.protocol.uuids import ZERO_UUID
@@ -37,7 +38,7 @@ def request(
 
 def planned(sessions: FetchSessions, frame: FetchFrame, *, uses_topic_ids: bool = False, now_ms: int = 0) -> FetchPlan:
     asked = wanted_in(frame, uses_topic_ids=uses_topic_ids)
-    return sessions.plan(frame, asked, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+    return at_once(sessions.plan(frame, asked, uses_topic_ids=uses_topic_ids, now_ms=now_ms))
 
 
 def offsets(sessions: FetchSessions, frame: FetchFrame, now_ms: int = 0) -> tuple[int, dict[int, int]]:
@@ -141,6 +142,33 @@ def test_all_sessions_together_remember_so_many_partitions(monkeypatch: pytest.M
         offsets(sessions, request(first, 1, (7, 0)))
     assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 1
+
+
+def test_many_changes_are_made_in_steps_and_the_session_is_not_asked_meanwhile() -> None:
+    sessions = FetchSessions(10, Random(1))
+    session_id, _ = offsets(sessions, request(0, 0, (0, 0)))
+    many = request(session_id, 1, *((index, 0) for index in range(1, 3 * CHANGES_A_STEP + 1)), forget=[0])
+    steps = sessions.plan(many, None, uses_topic_ids=False, now_ms=0)
+    for _ in range(3):
+        assert next(steps) is None
+        with pytest.raises(KafkaError, match="INVALID_FETCH_SESSION_EPOCH"):
+            offsets(sessions, request(session_id, 1))
+    assert len(at_once(steps).wanted) == 3 * CHANGES_A_STEP
+    assert len(offsets(sessions, request(session_id, 2))[1]) == 3 * CHANGES_A_STEP
+
+
+def test_a_session_that_is_closed_between_two_steps_is_not_there_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 3 * CHANGES_A_STEP)
+    sessions = FetchSessions(10, Random(1))
+    for _ in range(2):
+        session_id, _ = offsets(sessions, request(0, 0, (0, 0)))
+        many = request(session_id, 1, *((index, 0) for index in range(1, 2 * CHANGES_A_STEP)))
+        steps = sessions.plan(many, None, uses_topic_ids=False, now_ms=0)
+        next(steps)
+        sessions.close(session_id)
+        with pytest.raises(KafkaError, match="FETCH_SESSION_ID_NOT_FOUND"):
+            next(steps)
+    assert opened(sessions, 3 * CHANGES_A_STEP) > 0, "nothing is remembered of those that were closed"
 
 
 def opened(sessions: FetchSessions, partitions: int, *, replica: int = -1, now_ms: int = 0) -> int:

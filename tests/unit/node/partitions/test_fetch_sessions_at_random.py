@@ -17,6 +17,7 @@ from penstock.node.partitions.fetch_sessions import (
     Wanted,
     wanted_in,
 )
+from penstock.node.serving.slices import at_once
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchPartition
 from penstock.replication.waits import Waits
@@ -254,8 +255,8 @@ def test_each_session_has_an_id_of_its_own() -> None:
 def test_what_a_request_names_is_read_once() -> None:
     sessions, frame = FetchSessions(9, Random(1)), request(0, 0, (0, 5))
     known = wanted_in(frame, uses_topic_ids=False)
-    assert sessions.plan(frame, known, uses_topic_ids=False, now_ms=0).wanted is known
-    plan = sessions.plan(frame, None, uses_topic_ids=False, now_ms=0)
+    assert at_once(sessions.plan(frame, known, uses_topic_ids=False, now_ms=0)).wanted is known
+    plan = at_once(sessions.plan(frame, None, uses_topic_ids=False, now_ms=0))
     assert [one.request.fetch_offset for one in plan.wanted.values()] == [5]
 
 

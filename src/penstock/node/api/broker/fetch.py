@@ -18,7 +18,7 @@ high watermark: the last stable offset moves with nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Generator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -35,10 +35,11 @@ from penstock.node.partitions.fetch_sessions import (
 )
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CLUSTER_ACTION, READ_TOPIC
+from penstock.node.serving.frames import kept
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.rules import Within
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.slices import Slices, Steps, at_once
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.fetch import TOPIC_IDS_FROM, FetchFrame, encode_fetch_response, parse_fetch
@@ -46,6 +47,8 @@ from penstock.replication.waits import Wait, Waits
 
 WIDE_BYTES = 16 * 1024
 """A larger request is taken apart in a thread: it names some hundred partitions or more."""
+OBJECTS_PER_BYTE = 20
+"""How much more than the bytes of such a request its objects take, with what is found of each partition."""
 WIDE = 200
 """More partitions than these are read in slices."""
 AT_ONCE = 10
@@ -62,7 +65,7 @@ def fetch(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> list[Any] | Awaitable[list[Any]]:
     if len(frame) > WIDE_BYTES:
-        return _fetch_apart(broker, context, bytes(frame), position)
+        return _fetch_apart(broker, context, kept(frame), position)
     request = parse_fetch(frame, position, context.api_version)
     if request.cluster_id is not None and context.allows(CLUSTER_ACTION):  # only replicas of the core's logs say that
         answer = fetched_by_replica(broker, context, request, frame, position)
@@ -71,39 +74,71 @@ def fetch(
             if context.charge is not None:
                 context.charge.is_of_a_node()
             return answer
-    return _fetch(broker, context, request, None)
+    return _fetch(broker, context, request)
 
 
-async def _fetch_apart(broker: Broker, context: RequestContext, frame: bytes, position: int) -> list[Any]:
-    def take_apart() -> tuple[FetchFrame, dict[Key, Wanted]]:
-        request = parse_fetch(frame, position, context.api_version)
-        return request, wanted_in(request, uses_topic_ids=context.api_version >= TOPIC_IDS_FROM)
+def _fetch(broker: Broker, context: RequestContext, request: FetchFrame) -> list[Any] | Awaitable[list[Any]]:
+    try:
+        plan = at_once(_planned(broker, context, request, None))
+    except KafkaError as error:
+        return _refused(context, error)
+    return _fetched(broker, context, request, plan)
 
-    found = _fetch(broker, context, *await asyncio.get_running_loop().run_in_executor(None, take_apart))
-    return found if isinstance(found, list) else await found
+
+async def _fetch_apart(broker: Broker, context: RequestContext, frame: memoryview | bytes, position: int) -> list[Any]:
+    """It has room for its objects until it is answered; one that waits for records makes way for who needs that."""
+    memory, version = broker.slices.memory, context.api_version
+    async with memory.lent(OBJECTS_PER_BYTE * len(frame)):
+        request, wanted = await broker.slices.work(partial(_taken_apart, frame, position, version))
+        del frame
+        try:
+            planned = broker.slices.answer(_planned(broker, context, request, wanted))
+            plan = planned if isinstance(planned, FetchPlan) else await planned
+        except KafkaError as error:
+            return _refused(context, error)
+        found = _fetched(broker, context, request, plan)
+        if isinstance(found, list):
+            return found
+        with memory.idle(found.cut_short):
+            return await found
 
 
-def _fetch(
+def _taken_apart(frame: memoryview | bytes, position: int, version: int) -> tuple[FetchFrame, dict[Key, Wanted] | None]:
+    """A request that goes on with a session names changes, and they are made where the session is."""
+    request = parse_fetch(frame, position, version)
+    if request.session_epoch > 0:
+        return request, None
+    return request, wanted_in(request, uses_topic_ids=version >= TOPIC_IDS_FROM)
+
+
+def _planned(
     broker: Broker, context: RequestContext, request: FetchFrame, wanted: dict[Key, Wanted] | None
-) -> list[Any] | Awaitable[list[Any]]:
-    sessions, uses_topic_ids = broker.fetch_sessions, context.api_version >= TOPIC_IDS_FROM
+) -> Steps[FetchPlan]:
+    sessions, by_id = broker.fetch_sessions, context.api_version >= TOPIC_IDS_FROM
     if request.replica_id >= 0:
         context.counts = context.counts.of_nodes
     try:
-        plan = sessions.plan(request, wanted, uses_topic_ids=uses_topic_ids, now_ms=broker.now_ms())
-    except KafkaError as error:
-        return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
+        return (yield from sessions.plan(request, wanted, uses_topic_ids=by_id, now_ms=broker.now_ms()))
     finally:
         while sessions.ended:
             ending = _end(broker, sessions.ended.pop())
             sessions.tasks.start(ending, "end of a fetch session")
+
+
+def _refused(context: RequestContext, error: KafkaError) -> list[Any]:
+    return encode_fetch_response([], context.api_version, context.correlation_id, error_code=error.code)
+
+
+def _fetched(
+    broker: Broker, context: RequestContext, request: FetchFrame, plan: FetchPlan
+) -> list[Any] | _WideFetch | _WaitingFetch:
     if context.charge is not None:
         owed_ms = _owed_ms(context, request)
         if owed_ms:
-            return _throttled(sessions, context, plan, owed_ms)
+            return _throttled(broker.fetch_sessions, context, plan, owed_ms)
     reader = FetchReader(broker, context, request, plan)
     if len(plan.wanted) > WIDE:
-        return _WideFetch(reader).answer(broker.slices)
+        return _WideFetch(reader)
     # A follower polls many times a second: it looks at what can have changed.
     session = plan.session if plan.is_incremental and request.replica_id >= 0 else None
     reader.read(asked := _to_look_at(plan, session))
@@ -166,23 +201,24 @@ class _WideFetch:
         self._session = reader.plan.session if reader.plan.is_incremental else None
         self._woken = asyncio.Event()
         self._waits: list[tuple[Waits, Wait]] = []
-        self._ends_s = 0.0
+        self._begun_s = asyncio.get_running_loop().time()
+        self._ends_s = self._begun_s + reader.request.max_wait_ms / 1000
 
     def cut_short(self) -> None:
         """Look once more, and answer."""
         self._ends_s = 0.0
         self._woken.set()
 
-    async def answer(self, slices: Slices) -> list[Any]:
-        """The response."""
+    def __await__(self) -> Generator[Any, None, list[Any]]:
+        return self._answer(self._reader.broker.slices).__await__()
+
+    async def _answer(self, slices: Slices) -> list[Any]:
         loop, reader = asyncio.get_running_loop(), self._reader
-        begun_s = loop.time()
-        self._ends_s = begun_s + reader.request.max_wait_ms / 1000
         reader.waits(self)
         try:
             while True:
                 await self._read(slices, may_wait=loop.time() < self._ends_s)
-                self._ends_s = min(self._ends_s, begun_s + reader.longest_wait_s)
+                self._ends_s = min(self._ends_s, self._begun_s + reader.longest_wait_s)
                 if reader.is_enough or not await self._has_more_before(self._ends_s):
                     break
                 await self._let_go(slices)
@@ -248,8 +284,9 @@ class _WaitingFetch(LateAnswer[list[Any]]):
 
     def cut_short(self) -> None:
         """Answer in the next turn of the loop."""
-        self._timer.cancel()
-        self._timer = self._loop.call_soon(self._finish)
+        if not self._is_over:
+            self._timer.cancel()
+            self._timer = self._loop.call_soon(self._finish)
 
     def _wait(self, asked: Collection[Wanted]) -> list[tuple[Waits, Wait]]:
         if self._session is None:

@@ -25,7 +25,9 @@ from penstock.log.log_slice import LogSlice
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from penstock.node.api.broker import fetch
 from penstock.node.api.broker.fetch import AT_ONCE, WIDE
+from penstock.node.partitions.fetch_sessions import CHANGES_A_STEP
 from penstock.node.serving.dispatch import Waiting
+from penstock.node.serving.slices import at_once
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.requests.fetch import FetchFrame
@@ -181,6 +183,38 @@ async def test_a_session_of_very_many_partitions_tells_only_news(wide: Node) -> 
         assert list(partitions_of(await poll)) == [9]
 
 
+@pytest.mark.parametrize("partitions", [1, 2 * WIDE])
+async def test_a_large_request_has_room_while_it_waits_and_makes_way_for_what_needs_it(
+    wide: Node, partitions: int
+) -> None:
+    asked, memory, came = about_all(), wide.broker.slices.memory, asyncio.Event()
+    asked.rack_id = "r" * 20_000
+    del asked.topics[0].partitions[partitions:]
+    poll = await long_poll(wide, asked)
+    while waiting_at(wide) < partitions:
+        await asyncio.sleep(0)
+    assert not poll.done()
+    assert not memory.take(came, wide.broker.config.queued_max_request_bytes, came.set), "it holds some"
+    async with asyncio.timeout(10):
+        assert len(partitions_of(await poll)) == partitions
+        await came.wait()
+    assert waiting_at(wide) == 0
+
+
+async def test_very_many_changes_to_a_session_are_made_in_slices(node: Node) -> None:
+    session_id = response(node, request((0, 0), session=(0, 0))).session_id
+    asked = request(*((index, 0) for index in range(10 * CHANGES_A_STEP)), session=(session_id, 1), max_wait_ms=60_000)
+    poll = await long_poll(node, asked)
+    changes, turns = 0, 0
+    (session,) = node.broker.fetch_sessions._sessions.values()
+    while len(session.wanted) < 10 * CHANGES_A_STEP:
+        await asyncio.sleep(0)
+        if len(session.wanted) > changes:
+            changes, turns = len(session.wanted), turns + 1
+    assert turns >= 3
+    assert len(partitions_of(await poll)) == 10 * CHANGES_A_STEP
+
+
 def test_records_are_read_into_the_response_as_long_as_they_are_small(node: Node) -> None:
     node.produce(b"x" * 5000, index=1)
     small, large = (node.dispatch(request((index, 0)), 13) for index in (0, 1))
@@ -194,7 +228,7 @@ def test_a_partition_that_left_the_session_while_a_fetch_waited_is_not_put_back(
     sessions = node.broker.fetch_sessions
     first = response(node, request((0, 0), (1, 0), session=(0, 0)))
     frame = FetchFrame(session_id=first.session_id, session_epoch=1)
-    plan = sessions.plan(frame, {}, uses_topic_ids=True, now_ms=node.now_ms)
+    plan = at_once(sessions.plan(frame, {}, uses_topic_ids=True, now_ms=node.now_ms))
     assert plan.session is not None
     del plan.session.wanted[ID, 0]
     plan.session.to_the_back([(ID, 0)])
