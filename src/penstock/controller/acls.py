@@ -63,15 +63,21 @@ def decide_create_acls(state: ControllerState, request: CreateAclsRequest, now_m
 
 
 def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_ms: int) -> Decision[DeleteAclsResponse]:
-    """Each filter is answered with all that it matches, though several may match the same."""
+    """Each filter is answered with all that it matches, though several may match the same; one that is said again is
+    refused, as very many would have an answer without end.
+    """
     gone: dict[UUID, MetadataRecord] = {}
-    results = []
+    results, known = [], set[AclFilter]()
     try:
         _check_authorizer(state)
         for asked in request.filters:
             result = DeleteAclsFilterResult(error_message=None)
             try:
-                for rule, rule_id in _matching(state, filter_of(asked)):
+                wanted = filter_of(asked)
+                if wanted in known:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has this filter twice")
+                known.add(wanted)
+                for rule, rule_id in _matching(state, wanted):
                     gone[rule_id] = RemoveAccessControlEntryRecord(id=rule_id)
                     result.matching_acls.append(DeleteAclsMatchingAcl(error_message=None, **rule._asdict()))
             except KafkaError as error:

@@ -52,6 +52,15 @@ def test_what_is_no_error_has_no_message() -> None:
     assert [created.error_message, deleted.error_message, deleted.matching_acls[0].error_message] == [None] * 3
 
 
+def test_a_filter_that_is_said_again_is_refused() -> None:
+    """Each one is answered with all that it matches."""
+    node = controller()
+    assert made(node, RULE) == [0]
+    other = ANY.replace(resource_name_filter="flights")
+    results = carry_out(node, DeleteAclsRequest(filters=[ANY, other, ANY])).filter_results
+    assert [(one.error_code, len(one.matching_acls)) for one in results] == [(0, 1), (0, 1), (42, 0)]
+
+
 def test_a_rule_is_made_once() -> None:
     node = controller()
     other = RULE.replace(resource_name="gates")

@@ -14,7 +14,8 @@ from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import NOT_ASKED
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.parts import NAMES_A_STEP
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
@@ -107,11 +108,15 @@ def each_once(group_ids: Iterable[str], describe: Callable[[str], T]) -> Steps[l
     """What is told of groups, others having their turn after each: one may have thousands of members. However often it
     is named, it is told of once: else a short request had an answer without end.
     """
-    found = []
-    for group_id in dict.fromkeys(group_ids):
-        found.append(describe(group_id))
-        yield None
-    return found
+    found: dict[str, T] = {}
+    again = Pace(NAMES_A_STEP)
+    for group_id in group_ids:
+        if group_id not in found:
+            found[group_id] = describe(group_id)
+            yield None
+        elif again.is_due():
+            yield None
+    return list(found.values())
 
 
 def with_operations(context: RequestContext, request: Any, groups: Iterable[Any]) -> None:

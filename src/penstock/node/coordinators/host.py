@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOAD_RETRY_S: Final = 1.0
+KEYS_OF_ONE_PARTITION: Final = 100
 
 
 class HostContext(Value):
@@ -228,9 +229,11 @@ class CoordinatorHost(Generic[MachineT]):
         return departure
 
     def departure_of(self, keys: Sequence[str]) -> Departure | None:
-        """Where these keys are about to go, or went lately; None if they stay, or lie in several partitions."""
+        """Where these keys are about to go, or went lately; None if they stay, or lie in several partitions, as very
+        many do.
+        """
         topic = self.topic
-        if topic is None or not topic.partitions:
+        if topic is None or not topic.partitions or len(keys) > KEYS_OF_ONE_PARTITION:
             return None
         indexes = {coordinator_partition(key, len(topic.partitions)) for key in keys}
         return self.departures.get(indexes.pop()) if len(indexes) == 1 else None

@@ -7,29 +7,48 @@ topic) is cut, and its answers are joined again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from types import GeneratorType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from penstock.node.serving.slices import Slices, Steps
+from penstock.node.serving.slices import Pace, Slices, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.schema import Message
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 PART_ITEMS: Final = 10
 LARGE_BYTES: Final = 512
 """A shorter request is not worth a look at its items."""
+
+NAMES_A_STEP: Final = 500
+"""Of what is only put together: some of a millisecond."""
 
 LONG = 200
 """Items of an answer that are too many to make bytes of in one go."""
 
 
 def is_long(answer: Any) -> bool:
-    """Whether one of the arrays of an answer is long, as that of a large group's members."""
-    arrays = (
-        (name for name, field in answer.__fields__.items() if field.is_array) if isinstance(answer, Message) else ()
-    )
-    return any(len(getattr(answer, name) or ()) > LONG for name in arrays)
+    """Whether the arrays of an answer have many items, with those in their items: as a large group has members."""
+    return _items(answer, 0) > LONG
+
+
+def _items(message: Any, count: int) -> int:
+    """Counted from `count` on, and no further than needed."""
+    if not isinstance(message, Message):
+        return count
+    for name, field in message.__fields__.items():
+        items = getattr(message, name) or () if field.is_array else ()
+        count += len(items)
+        if isinstance(field.kind, str):
+            continue
+        for item in items:
+            if count > LONG:
+                return count
+            count = _items(item, count)
+    return count
 
 
 def long_arrays(message: Any) -> list[list[Any]]:
@@ -151,3 +170,23 @@ def _join(whole: list[Any], more: list[Any], goes_on: bool) -> None:
 def _is_same(one: Message, other: Message) -> bool:
     plain = (name for name, field in one.__fields__.items() if not field.is_array)
     return type(one) is type(other) and all(getattr(one, name) == getattr(other, name) for name in plain)
+
+
+def named_once(
+    topics: Iterable[T],
+    name: Callable[[T], K],
+    partitions: Callable[[T], Iterable[int]],
+    found: dict[K, dict[int, None]],
+    pace: Pace,
+) -> Steps[None]:
+    """The partitions that topics name, in their order, each once: there may be much to tell of one that is named
+    again and again, and a short request had an answer without end.
+    """
+    for topic in topics:
+        indexes = found.setdefault(name(topic), {})
+        if pace.is_due():
+            yield None
+        for index in partitions(topic):
+            indexes[index] = None
+            if pace.is_due():
+                yield None

@@ -398,17 +398,17 @@ async def test_offsets_of_several_groups_are_told_each_by_its_rights(groups: Gro
         await groups.ask(committed, 9, OffsetCommitResponse, Recording())
     (one,) = offsets_of(version, flights).groups
     (everything,) = offsets_of(version).groups
-    asked = [one, everything, one.replace(group_id="writers"), everything.replace(group_id="writers")]
-    request = OffsetFetchRequest(groups=asked)
+    requests = [OffsetFetchRequest(groups=[it, it.replace(group_id="writers")]) for it in (one, everything)]
 
     async def told_of(*missing: str) -> list[Told]:
-        answer = await groups.ask(request, version, OffsetFetchResponse, Recording(*missing))
+        answers = [await groups.ask(it, version, OffsetFetchResponse, Recording(*missing)) for it in requests]
         return [
             (
                 group.error_code,
                 [(topic.partitions[0].error_code, topic.partitions[0].committed_offset) for topic in group.topics],
             )
-            for group in answer.groups
+            for pair in zip(*(answer.groups for answer in answers), strict=True)
+            for group in pair
         ]
 
     seven: Told = (0, [(0, 7)])

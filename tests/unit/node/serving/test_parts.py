@@ -13,7 +13,7 @@ from tests.unit.node.served_node import serving
 from penstock.node.serving.dispatch import Dispatcher, _heard
 from penstock.node.serving.handler import BROKER_HANDLERS, Handler, load_handlers
 from penstock.node.serving.outgoing import ResponsePart
-from penstock.node.serving.parts import PART_ITEMS, in_parts, let_go, long_arrays
+from penstock.node.serving.parts import LONG, PART_ITEMS, in_parts, is_long, let_go, long_arrays
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.slices import Slices, Steps
 from penstock.protocol.errors import ErrorCode
@@ -148,6 +148,14 @@ async def test_a_topic_that_is_named_twice_is_answered_twice() -> None:
     topic = TopicRequest(name="t", partition_indexes=list(range(PART_ITEMS)))
     request = DescribeProducersRequest(topics=[topic, topic])
     assert await asked(Answering(), request, TOPICS) == Answering()(request)
+
+
+@pytest.mark.parametrize(("groups", "topics", "partitions"), [(1, 1, LONG), (1, LONG, 1), (LONG, 0, 0), (20, 20, 1)])
+def test_an_answer_is_long_however_deep_its_items_lie(groups: int, topics: int, partitions: int) -> None:
+    part = [OffsetFetchResponsePartitions()] * partitions
+    group = OffsetFetchResponseGroup(topics=[OffsetFetchResponseTopics(partitions=part)] * topics)
+    assert is_long(OffsetFetchResponse(groups=[group] * groups)) is (groups * (1 + topics * (1 + partitions)) > LONG)
+    assert not is_long(OffsetFetchResponse(groups=[group.replace(topics=[])] * 3))
 
 
 async def test_names_alone_and_answers_that_wait() -> None:

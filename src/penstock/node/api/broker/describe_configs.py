@@ -5,6 +5,7 @@ from penstock.node.api.configs.described import described
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.slices import Steps
 from penstock.protocol.acls import Operation
 from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from penstock.protocol.requests.api import ApiKey
@@ -14,9 +15,8 @@ from penstock.protocol.requests.api import ApiKey
     ApiKey.DESCRIBE_CONFIGS,
     versions=(1, 4),
     rule=(on_configs(Operation.DESCRIBE_CONFIGS, "results", loggers=DESCRIBE_CLUSTER_CONFIGS),),
-    parts=(("resources", "results"),),
 )
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    return described(broker, request)
+) -> Steps[DescribeConfigsResponse]:
+    return (yield from described(broker, request))

@@ -7,7 +7,7 @@ describes itself and its loggers only; with an empty name it describes what was 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.effective import (
@@ -22,6 +22,8 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.topic_names import topic_name_error
 from penstock.node.api.broker_loggers import logger_entries
+from penstock.node.serving.parts import NAMES_A_STEP
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages.describe_configs import (
@@ -57,15 +59,52 @@ class Kind(Value):
 Described = dict[tuple[Kind, tuple[tuple[str, str], ...], tuple[str, ...]], list[DescribeConfigsResourceResult]]
 """What a request has had described so far: resources with the same settings, as most topics have, share one list."""
 
+Asked = dict[tuple[int, str], tuple[DescribeConfigsResource, dict[str, None]]]
+MOST_KEYS: Final = 1_000
+"""Of resources that may share a list."""
+RESOURCES_A_STEP: Final = 20
+"""Of which nothing new is described."""
 
-def described(node: Node, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """What is wrong with one resource does not touch the others."""
-    before: Described = {}
-    return DescribeConfigsResponse(results=[_result(node, request, resource, before) for resource in request.resources])
+
+def described(node: Node, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+    """What is wrong with one resource does not touch the others. However often one is named, it is told of once."""
+    answer, before, pace = DescribeConfigsResponse(), Described(), Pace(RESOURCES_A_STEP)
+    for resource, wanted in (yield from _each_once(request.resources)).values():
+        known = len(before)
+        answer.results.append(_result(node, request, resource, wanted, before))
+        if pace.is_due() or len(before) > known or len(wanted) > MOST_KEYS:
+            yield None
+    return answer
+
+
+def _each_once(resources: Iterable[DescribeConfigsResource]) -> Steps[Asked]:
+    """With the keys that are asked for; none: all of them."""
+    found: Asked = {}
+    pace = Pace(NAMES_A_STEP)
+    for resource in resources:
+        if pace.is_due():
+            yield None
+        named = resource.resource_type, resource.resource_name
+        if named not in found:
+            found[named] = resource, {}
+        elif not found[named][1]:
+            continue
+        keys = found[named][1]
+        if not resource.configuration_keys:
+            keys.clear()
+        for key in resource.configuration_keys or ():
+            keys[key] = None
+            if pace.is_due():
+                yield None
+    return found
 
 
 def _result(
-    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource, described: Described
+    node: Node,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    wanted: Mapping[str, None],
+    described: Described,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -76,16 +115,24 @@ def _result(
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    wanted = tuple(resource.configuration_keys or ())
-    same = (kind, tuple(settings.items()), wanted)
+    if len(wanted) > MOST_KEYS:
+        result.configs = _entries(node, request, kind, settings, wanted)
+        return result
+    same = kind, tuple(settings.items()), tuple(wanted)
     if same not in described:
-        described[same] = [
-            _described(entry, request)
-            for entry in kind.entries(node, settings)
-            if not wanted or entry.definition.name in wanted
-        ]
+        described[same] = _entries(node, request, kind, settings, wanted)
     result.configs = described[same]
     return result
+
+
+def _entries(
+    node: Node, request: DescribeConfigsRequest, kind: Kind, settings: Settings, wanted: Mapping[str, None]
+) -> list[DescribeConfigsResourceResult]:
+    return [
+        _described(entry, request)
+        for entry in kind.entries(node, settings)
+        if not wanted or entry.definition.name in wanted
+    ]
 
 
 def _described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -143,7 +143,6 @@ HANDLERS: Final = {
                 Each(DESCRIBE_GROUP, ("groups",), "groups", _the_group_of),
                 Within(DESCRIBE_TOPIC, "for each; of all topics what is without it is left out"),
             ),
-            parts=(("groups", "groups"),),
             feature=SHARE_VERSION,
         ),
         Handler(

@@ -16,10 +16,13 @@ from penstock.metadata.features import SHARE_VERSION
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import NAMES_A_STEP, named_once
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
@@ -44,39 +47,63 @@ LATEST: Final = -1
 CLIENT: Final = -1
 """No replica: the end is the high watermark."""
 
+PARTITIONS_A_STEP: Final = 100
+
+Topics = dict[str, dict[int, None]]
 Place = tuple[str, int]
 """Topic and partition."""
 
 
-async def describe_share_group_offsets(
+def describe_share_group_offsets(
     broker: Broker, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> DescribeShareGroupOffsetsResponse:
-    groups = [await _describe(broker, context, group) for group in request.groups]
-    return DescribeShareGroupOffsetsResponse(groups=groups)
+) -> Steps[DescribeShareGroupOffsetsResponse]:
+    """However often a group is named, it is told of once, in all topics that are named with it."""
+    answer, pace = DescribeShareGroupOffsetsResponse(), Pace(PARTITIONS_A_STEP)
+    for group_id, wanted in (yield from _each_once(request.groups)).items():
+        answer.groups.append((yield from _describe(broker, context, group_id, wanted, pace)))
+        yield None
+    return answer
 
 
-async def _describe(
-    broker: Broker, context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup
-) -> DescribeShareGroupOffsetsResponseGroup:
-    answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
+def _each_once(groups: Iterable[DescribeShareGroupOffsetsRequestGroup]) -> Steps[dict[str, Topics | None]]:
+    """None: all that it has begun to read."""
+    found: dict[str, Topics | None] = {}
+    pace = Pace(NAMES_A_STEP)
+    for group in groups:
+        wanted = found.setdefault(group.group_id, {})
+        if group.topics is None:
+            found[group.group_id] = None
+        elif wanted is not None:
+            yield from named_once(group.topics, _name, lambda topic: topic.partitions, wanted, pace)
+        if pace.is_due():
+            yield None
+    return found
+
+
+def _name(topic: DescribeShareGroupOffsetsRequestTopic) -> str:
+    return topic.topic_name
+
+
+def _describe(
+    broker: Broker, context: RequestContext, group_id: str, asked: Topics | None, pace: Pace
+) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
+    answer = DescribeShareGroupOffsetsResponseGroup(group_id=group_id)
     try:
         if not broker.image.features.get(SHARE_VERSION):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        shard = broker.groups.find(asked.group_id)
+        shard = broker.groups.find(group_id)
     except KafkaError as error:
         answer.error_code = error.code
         return answer
-    if asked.topics is None:
-        begun = (
-            (broker.topic_name(topic), list(found)) for topic, found in shard.machine.shared(asked.group_id).items()
-        )
+    if asked is None:
+        begun = ((broker.topic_name(topic), list(found)) for topic, found in shard.machine.shared(group_id).items())
         wanted = {name: found for name, found in begun if name is not None and context.shows(DESCRIBE_TOPIC, name)}
     else:
-        wanted = {topic.topic_name: topic.partitions for topic in asked.topics}
+        wanted = {name: list(indexes) for name, indexes in asked.items()}
     may_see = {name: context.allows(DESCRIBE_TOPIC, name) for name in wanted}
     seen = {name: found for name, found in wanted.items() if may_see[name] and name in broker.image.topics}
-    summaries = await _summaries(broker, asked.group_id, seen)
-    ends = await _ends(broker, [place for place, found in summaries.items() if _has_lag(found)])
+    summaries = yield _summaries(broker, group_id, seen)
+    ends = yield _ends(broker, [place for place, found in summaries.items() if _has_lag(found)])
     for name, indexes in wanted.items():
         known = broker.image.topics.get(name)
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name)
@@ -88,6 +115,8 @@ async def _describe(
             if not may_see[name]:
                 told.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             topic.partitions.append(told)
+            if pace.is_due():
+                yield None
         answer.topics.append(topic)
     return answer
 

@@ -65,7 +65,6 @@ HANDLERS: Final = {
             0,
             Each(DESCRIBE_TRANSACTION, ("transactional_ids",), "transaction_states"),
             Within(DESCRIBE_TOPIC, "to be told of a topic in it"),
-            parts=(("transactional_ids", "transaction_states"),),
         ),
         _row(
             ApiKey.LIST_TRANSACTIONS,

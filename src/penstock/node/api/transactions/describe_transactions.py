@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
 from penstock.coordinator.shards.transactions import TransactionShard
 from penstock.coordinator.transaction.transaction import Transaction
@@ -10,7 +11,8 @@ from penstock.node.api.transactions.asking import put
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.parts import NAMES_A_STEP
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -19,17 +21,25 @@ from penstock.protocol.messages.describe_transactions import (
     TransactionState,
 )
 
+PARTITIONS_A_STEP: Final = 200
+
 
 def describe_transactions(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> Steps[DescribeTransactionsResponse]:
-    states = []
+    """However often an id is named, it is told of once: it may be about very many partitions."""
+    states: dict[str, TransactionState] = {}
+    again = Pace(NAMES_A_STEP)
     for transactional_id in request.transactional_ids:
+        if transactional_id in states:
+            if again.is_due():
+                yield None
+            continue
         found = _found(broker, transactional_id)
         known = (yield found) if isinstance(found, Awaitable) else found
-        states.append(_state(context, transactional_id, known))
+        states[transactional_id] = yield from _state(context, transactional_id, known)
         yield None
-    return DescribeTransactionsResponse(transaction_states=states)
+    return DescribeTransactionsResponse(transaction_states=list(states.values()))
 
 
 Found = Transaction | ErrorCode | None
@@ -45,24 +55,27 @@ def _found(broker: Broker, transactional_id: str) -> Found | Awaitable[Found]:
     return found
 
 
-def _state(context: RequestContext, transactional_id: str, known: Found) -> TransactionState:
+def _state(context: RequestContext, transactional_id: str, known: Found) -> Steps[TransactionState]:
     if not isinstance(known, Transaction):
         return TransactionState(
             transactional_id=transactional_id, error_code=known or ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         )
-    topics: dict[str, list[int]] = {}
-    for topic, index in known.partitions:
-        topics.setdefault(topic, []).append(index)
-    return TransactionState(
+    told = TransactionState(
         transactional_id=transactional_id,
         transaction_state=known.state.shown,
         transaction_timeout_ms=known.timeout_ms,
         transaction_start_time_ms=known.start_ms,
         producer_id=known.producer_id,
         producer_epoch=known.producer_epoch,
-        topics=[
-            TopicData(topic=topic, partitions=indexes)
-            for topic, indexes in topics.items()
-            if context.shows(DESCRIBE_TOPIC, topic)
-        ],
     )
+    topics: dict[str, TopicData | None] = {}
+    pace = Pace(PARTITIONS_A_STEP)
+    for topic, index in list(known.partitions):
+        if pace.is_due():
+            yield None
+        if topic not in topics:
+            topics[topic] = TopicData(topic=topic) if context.shows(DESCRIBE_TOPIC, topic) else None
+        if (shown := topics[topic]) is not None:
+            shown.partitions.append(index)
+    told.topics = [topic for topic in topics.values() if topic is not None]
+    return told

@@ -18,6 +18,7 @@ from penstock.node.controlling.commands import NoController
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Session
+from penstock.node.serving.slices import at_once
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_configs import (
@@ -67,7 +68,7 @@ def describe(
         include_synonyms=synonyms,
         include_documentation=documentation,
     )
-    response = describe_configs(broker, context(4), request)
+    response = at_once(describe_configs(broker, context(4), request))
     for version in range(1, 5):  # every version can carry the answer
         decode(DescribeConfigsResponse, version, encode(response, version))
     (result,) = response.results
@@ -95,6 +96,26 @@ def test_keys_can_be_asked_for_with_synonyms_and_documentation(broker: Broker) -
         ("log.retention.hours", "168", 5),
     ]
     assert entry.documentation == TOPIC_CONFIGS["retention.ms"].documentation
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (([], ["retention.ms"]), len(TOPIC_CONFIGS)),
+        ((["retention.ms"], None), len(TOPIC_CONFIGS)),
+        ((["retention.ms"], ["segment.bytes", "retention.ms"]), 2),
+        ((["retention.ms"], [f"no-{number}" for number in range(2_000)]), 1),
+    ],
+)
+def test_a_resource_that_is_named_twice_is_described_once(
+    broker: Broker, keys: tuple[list[str] | None, ...], told: int
+) -> None:
+    asked = [
+        DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name="orders", configuration_keys=some)
+        for some in keys
+    ]
+    (result,) = at_once(describe_configs(broker, context(4), DescribeConfigsRequest(resources=asked))).results
+    assert len(result.configs) == told
 
 
 def test_an_empty_list_of_keys_asks_for_all(broker: Broker) -> None:

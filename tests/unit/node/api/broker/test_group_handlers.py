@@ -1,10 +1,10 @@
 """The handlers of groups where they do more than hand on: versions, topics that are not there, filters."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
 import pytest
-from tests.unit.node.group_node import FLIGHTS_ID, GroupNode, ask
+from tests.unit.node.group_node import FLIGHTS_ID, GroupNode, ask, context
 
 from penstock.node.api.broker.delete_groups import delete_groups
 from penstock.node.api.broker.describe_groups import describe_groups
@@ -14,7 +14,7 @@ from penstock.node.api.broker.leave_group import leave_group
 from penstock.node.api.broker.list_groups import list_groups
 from penstock.node.api.broker.offset_commit import offset_commit
 from penstock.node.api.broker.offset_delete import offset_delete
-from penstock.node.api.broker.offset_fetch import offset_fetch
+from penstock.node.api.broker.offset_fetch import PARTITIONS_A_STEP, offset_fetch
 from penstock.node.api.broker.sync_group import sync_group
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
@@ -167,6 +167,30 @@ async def test_offsets_and_metadata_come_back_as_they_were(node: GroupNode, vers
     if version >= 2:
         assert await fetch(node, version) == {("flights", 0): (5, "at 5", "NONE")}
         assert await fetch(node, version, group="unknown") == {}
+
+
+async def test_a_group_that_is_named_again_is_told_of_once_in_all_that_is_asked_about_it(node: GroupNode) -> None:
+    await commit(node, 8, commit_topic("flights", {0: 5, 1: 6}))
+
+    async def told(*topics: list[OffsetFetchRequestTopics] | None) -> list[tuple[str, list[int]]]:
+        asked = [OffsetFetchRequestGroup(group_id="reports", topics=some) for some in topics]
+        (group,) = (await ask(offset_fetch, node, 9, OffsetFetchRequest(groups=asked))).groups
+        return [(topic.name, [one.partition_index for one in topic.partitions]) for topic in group.topics]
+
+    def of(name: str, *indexes: int) -> list[OffsetFetchRequestTopics]:
+        return [OffsetFetchRequestTopics(name=name, partition_indexes=list(indexes))]
+
+    assert await told(of("flights", 1, 1), of("gates", 0), of("flights", 0, 1)) == [("flights", [1, 0]), ("gates", [0])]
+    assert await told(of("gates", 0), None, of("gates", 1)) == [("flights", [0, 1])]
+
+
+async def test_very_many_offsets_are_told_in_slices(node: GroupNode) -> None:
+    asked = OffsetFetchRequestTopics(name="flights", partition_indexes=list(range(10 * PARTITIONS_A_STEP)))
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="reports", topics=[asked])])
+    answer = offset_fetch(node.broker, context(9, 9), request)
+    assert isinstance(answer, Awaitable)
+    (group,) = (await answer).groups
+    assert len(group.topics[0].partitions) == 10 * PARTITIONS_A_STEP
 
 
 async def test_an_unknown_topic_id_is_an_error(node: GroupNode) -> None:

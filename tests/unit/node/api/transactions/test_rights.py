@@ -25,6 +25,7 @@ from penstock.node.serving.access import CLUSTER_ACTION
 from penstock.node.serving.audit import Audit
 from penstock.node.serving.handler import RequestContext, load_handlers
 from penstock.node.serving.session import ANONYMOUS, NODE
+from penstock.node.serving.slices import at_once
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import TRANSACTION_STATE
 from penstock.protocol.messages.add_partitions_to_txn import (
@@ -141,5 +142,5 @@ async def test_a_client_in_an_envelope_is_no_node_by_the_listener_that_the_envel
 def test_a_topic_that_may_not_be_described_is_not_told() -> None:
     places = {("flights", 0): None, ("secrets", 1): None, ("flights", 2): None}
     known = Transaction(7, 1, 1_000, 5, State.ONGOING, places, 5)
-    state = _state(refusing(0, "DESCRIBE TOPIC secrets"), "pay", known)
+    state = at_once(_state(refusing(0, "DESCRIBE TOPIC secrets"), "pay", known))
     assert [(topic.topic, topic.partitions) for topic in state.topics] == [("flights", [0, 2])]
