@@ -2,14 +2,19 @@
 
 `wrap` and `unwrap` are the half of the sending broker, `opened` and `closed` that of the receiver. An envelope holds a
 whole request, header and all, and its answer holds the whole response, in the version of the client or the broker.
+What is large is taken apart, and put together, by a thread.
 """
 
 import ipaddress
 from collections.abc import Mapping, Set
+from functools import partial
+from typing import Protocol
 
 from penstock.node.serving.handler import Handler, RequestContext
+from penstock.node.serving.parts import is_long
 from penstock.node.serving.session import NODE, Principal
-from penstock.protocol.codec import decode, encode
+from penstock.node.serving.slices import Slices
+from penstock.protocol.codec import LARGE_BYTES, decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -32,6 +37,13 @@ _LENGTH_BYTES = 4
 _PRINCIPAL_VERSION = b"\x00\x00"
 
 
+class Serving(Protocol):
+    @property
+    def handlers(self) -> Mapping[int, Handler]: ...
+    @property
+    def slices(self) -> Slices: ...
+
+
 def wrap(request: Message, version: int, context: RequestContext | None = None) -> EnvelopeRequest:
     """`context` says which client asked; without it the broker itself did."""
     correlation_id, client_id, principal, host = 0, None, NODE, ""
@@ -47,6 +59,12 @@ def wrap(request: Message, version: int, context: RequestContext | None = None) 
         ),
         client_host_address=_packed(host),
     )
+
+
+def is_large(envelope: EnvelopeRequest | EnvelopeResponse) -> bool:
+    """Whether a thread should open it."""
+    data = envelope.request_data if isinstance(envelope, EnvelopeRequest) else envelope.response_data
+    return len(data or b"") > LARGE_BYTES
 
 
 def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Message:
@@ -89,6 +107,19 @@ def opened(
         outer.authorizer,
     )
     return context, request
+
+
+async def opened_in_time(
+    envelope: EnvelopeRequest, node: Serving, handed_on: Set[int], outer: RequestContext
+) -> tuple[RequestContext, Message]:
+    """As `opened`, in a thread if it is large."""
+    opening = partial(opened, envelope, node.handlers, handed_on, outer)
+    return await node.slices.work(opening) if is_large(envelope) else opening()
+
+
+async def closed_in_time(reply: Message | bytes, node: Serving, context: RequestContext) -> EnvelopeResponse:
+    closing = partial(closed, reply, context)
+    return await node.slices.work(closing) if is_long(reply) else closing()
 
 
 def closed(reply: Message | bytes, context: RequestContext) -> EnvelopeResponse:

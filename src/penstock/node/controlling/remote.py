@@ -21,11 +21,13 @@ from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
 from penstock.controller.decisions import is_command
 from penstock.node.controlling.commands import SIGNS_OF_LIFE, check_active, version_for
-from penstock.node.controlling.envelope import unwrap, wrap
+from penstock.node.controlling.envelope import is_large, unwrap, wrap
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import is_long
+from penstock.node.serving.slices import Slices
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
-from penstock.protocol.messages.envelope import EnvelopeResponse
+from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
@@ -33,6 +35,11 @@ from penstock.protocol.schema import Message
 logger = logging.getLogger(__name__)
 
 CHANGES_OF_VOTERS: Final = (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
+
+
+def _wrapped(request: Message, context: RequestContext | None) -> tuple[int, EnvelopeRequest]:
+    version = version_for(request)
+    return version, wrap(request, version, context)
 
 
 class RemoteController:
@@ -47,6 +54,8 @@ class RemoteController:
         own = settings.replace(request_timeout_ms=own_timeout_ms)
         self._life, self._own = (Link(partial(connect, settings=own)) for _ in range(2))
         self._commands, self._questions, self._voters = (Link(partial(connect, settings=settings)) for _ in range(3))
+        self._slices = Slices()
+        """What is large is put into an envelope, and taken out of one, in a thread."""
         self._links = (self._life, self._own, self._commands, self._questions, self._voters)
 
     async def ask(
@@ -69,13 +78,16 @@ class RemoteController:
     async def _handed_on(
         self, address: Address, request: Message, deadline_s: float, context: RequestContext | None
     ) -> Message:
-        connection = await self._link_for(request).opened(address)
-        version = version_for(request)
+        link = self._link_for(request)
         if "timeout_ms" in request.__fields__:
             left_ms = int((deadline_s - asyncio.get_running_loop().time()) * 1000)
             request = request.replace(timeout_ms=max(left_ms, 1))
-        response = await connection.request(wrap(request, version, context), EnvelopeResponse)
-        return unwrap(response, request, version)
+        wrapping = partial(_wrapped, request, context)
+        version, envelope = await self._slices.work(wrapping) if is_long(request) else wrapping()
+        connection = await link.opened(address)
+        response = await connection.request(envelope, EnvelopeResponse)
+        unwrapping = partial(unwrap, response, request, version)
+        return await self._slices.work(unwrapping) if is_large(response) else unwrapping()
 
     def _link_for(self, request: Message) -> Link:
         key = api_of_request(request).key

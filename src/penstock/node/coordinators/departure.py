@@ -19,14 +19,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final
 
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.client.link import Link
-from penstock.node.controlling.envelope import unwrap, wrap
+from penstock.node.controlling.envelope import is_large, unwrap, wrap
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import is_long
+from penstock.node.serving.slices import Slices
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeResponse
@@ -74,6 +77,7 @@ class Departure:
         self._has_begun = False
         self._leader_epoch = -1
         self._shared = Link(connect)
+        self._slices = Slices()
 
     # -- what `PartitionHandOver` calls -------------------------------------------------------------------------------
 
@@ -138,12 +142,15 @@ class Departure:
         return await found if hasattr(found, "__await__") else found
 
     async def _sent_on(self, context: RequestContext, request: Message) -> Message:
-        message = self._forwarding(encode(wrap(request, context.api_version, context), 0))
+        wrapping = partial(wrap, request, context.api_version, context)
+        wrapped = await self._slices.work(wrapping) if is_long(request) else wrapping()
+        message = self._forwarding(encode(wrapped, 0))
         answer = await (self._ask_apart(message) if context.api_key in LONG else self._ask(message))
         if answer.envelope is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         envelope, _ = decode(EnvelopeResponse, 0, answer.envelope)
-        return unwrap(envelope, request, context.api_version)
+        unwrapping = partial(unwrap, envelope, request, context.api_version)
+        return await self._slices.work(unwrapping) if is_large(envelope) else unwrapping()
 
     def _forwarding(self, envelope: bytes | None) -> ForwardToCoordinatorRequest:
         return ForwardToCoordinatorRequest(

@@ -1,8 +1,11 @@
 """What a broker asks of the controller on another node, on real sockets: what waits there holds up nothing else."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import ModuleType
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,12 +14,19 @@ from tests.unit.node.served_node import serving_node
 
 from penstock.client.settings import ClientSettings
 from penstock.node.api.commands import OF_NODES
+from penstock.node.controlling import envelope, remote
 from penstock.node.controlling.remote import RemoteController
+from penstock.node.serving.parts import LONG
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from penstock.protocol.messages.alter_partition import AlterPartitionRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from penstock.protocol.schema import Message
 
@@ -71,6 +81,37 @@ async def test_a_voter_that_is_slow_to_join_holds_up_nothing_else() -> None:
         assert isinstance(await controller.ask(DescribeQuorumRequest()), DescribeQuorumResponse)
         assert not joining.done(), "the voter has not answered yet"
         joining.cancel()
+
+
+@pytest.mark.parametrize(("topics", "apart"), [(1, False), (LONG + 1, True)])
+async def test_large_commands_and_answers_are_taken_apart_by_threads(
+    monkeypatch: pytest.MonkeyPatch, topics: int, apart: bool
+) -> None:
+    """At the broker and at the controller; neither has anything else to do with what is in them."""
+    loops, threads = threading.get_ident(), dict[str, int]()
+
+    def noted(name: str, of: ModuleType) -> None:
+        function = getattr(of, name)
+
+        def call(*arguments: Any) -> Any:
+            threads[name] = threading.get_ident()
+            return function(*arguments)
+
+        monkeypatch.setattr(of, name, call)
+
+    for name in ("version_for", "wrap", "unwrap"):
+        noted(name, remote)
+    for name in ("opened", "closed"):
+        noted(name, envelope)
+    names = [f"flights-{'x' * 200}-{number}" for number in range(topics)]
+    told = CreateTopicsResponse(topics=[CreatableTopicResult(name=name, error_message=None) for name in names])
+    async with served(told) as controller:
+        asked = CREATE.replace(topics=[CreatableTopic(name=name) for name in names])
+        answer = await controller.ask(asked)
+    assert isinstance(answer, CreateTopicsResponse)
+    assert [topic.name for topic in answer.topics] == names
+    assert len(threads) == 5
+    assert {thread != loops for thread in threads.values()} == {apart}
 
 
 async def test_what_waits_for_a_majority_holds_up_no_heartbeat() -> None:

@@ -59,10 +59,11 @@ async def forward_to_coordinator(
 
     wrapped, _ = decode(EnvelopeRequest, 0, request.envelope)
     try:
-        asked_by, asked = envelope.opened(wrapped, broker.handlers, FORWARDED, context)
+        asked_by, asked = await envelope.opened_in_time(wrapped, broker, FORWARDED, context)
     except KafkaError as error:
         return ForwardToCoordinatorResponse(error_code=error.code)
     found = answered(broker, broker.handlers[asked_by.api_key].function(broker, asked_by, asked))
     if hasattr(found, "__await__"):
         found = await found
-    return ForwardToCoordinatorResponse(envelope=encode(envelope.closed(cast("Message | bytes", found), asked_by), 0))
+    closed = await envelope.closed_in_time(cast("Message | bytes", found), broker, asked_by)
+    return ForwardToCoordinatorResponse(envelope=encode(closed, 0))

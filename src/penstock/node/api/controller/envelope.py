@@ -9,7 +9,7 @@ import logging
 from penstock.node.api.commands import HANDED_ON, refused_whole
 from penstock.node.api.local_controller import answered_here
 from penstock.node.controlling.commands import deadline_of
-from penstock.node.controlling.envelope import closed, opened
+from penstock.node.controlling.envelope import closed_in_time, opened_in_time
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import CloseConnection, RequestContext, handles
 from penstock.node.serving.rules import BETWEEN_NODES
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 @handles(ApiKey.ENVELOPE, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True)
 async def envelope(node: ControllerNode, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     try:
-        enclosed, asked = opened(request, node.handlers, HANDED_ON, context)
+        enclosed, asked = await opened_in_time(request, node, HANDED_ON, context)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     try:
@@ -44,4 +44,4 @@ async def _answered(node: ControllerNode, context: RequestContext, request: Mess
         if error.code == ErrorCode.NOT_CONTROLLER:
             return EnvelopeResponse(error_code=error.code)
         reply = await refused_whole(node, request, error)
-    return closed(reply, context)
+    return await closed_in_time(reply, node, context)
