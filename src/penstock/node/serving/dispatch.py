@@ -102,6 +102,7 @@ class _Served:
         self.apart = handler.replace(raw=True)
         """As it answers where that takes long: in bytes that a thread has made."""
         self.in_order = handler.replace(pipelined=False)
+        self.holds_room = not (handler.ends_with_client or handler.polls)
         self.is_sliced = isgeneratorfunction(unwrap(handler.function))
         is_judged_here = not (authorizer is ALLOW_ALL or handler.raw or handler.hands_on)
         small: Callable[..., Any] = partial(asked, handler, is_large=False) if self.is_sliced else handler.function
@@ -246,13 +247,13 @@ class Dispatcher:
     ) -> list[ResponsePart]:
         """Answer a large request: a thread makes objects of its bytes, and bytes of the answer.
 
-        What is answered in slices waits for nobody else, so it holds memory until it is answered.
+        The objects have room until it is answered; but what waits for other clients must not keep them out.
         """
         slices, cls = self._node.slices, served.request_class
         async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame)):
             request = await slices.work(partial(_decoded, cls, context.api_version, frame, position, items))
             del frame
-            if served.is_sliced or served.handler.parts:
+            if served.holds_room:
                 return await self._answered_apart(served, context, request)
         return await self._answered_apart(served, context, request)
 

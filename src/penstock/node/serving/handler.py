@@ -114,7 +114,9 @@ class Handler(Value):
     which answers, here or on another node. What has an item in the answer for each in the request names both arrays in
     `parts`: a large request is then asked in parts (`parts`). Clients are told of it where its `feature`, if it has
     one, is at level 1 or above. One that `ends_with_client` is cancelled when the client goes while it waits: what it
-    holds would stay as long as others are waited for. Records in the answer of one that `has_files` may lie in files.
+    holds would stay as long as others are waited for. Neither that one holds room for the objects of a large request
+    while it waits, nor one that `polls`: that waits as long as its client says, or brings what waits so. Records in the
+    answer of one that `has_files` may lie in files.
     """
 
     api_key: int
@@ -130,6 +132,7 @@ class Handler(Value):
     parts: Names = ()
     feature: str | None = None
     ends_with_client: bool = False
+    polls: bool = False
     has_files: bool = False
 
 
@@ -190,6 +193,7 @@ def handles(
     repeats: bool = False,
     parts: Names = (),
     ends_with_client: bool = False,
+    polls: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
@@ -209,6 +213,7 @@ def handles(
             repeats=repeats,
             parts=parts,
             ends_with_client=ends_with_client,
+            polls=polls,
         )
         return function
 

@@ -42,12 +42,10 @@ def _items(message: Any, count: int) -> int:
     for name, field in message.__fields__.items():
         items = getattr(message, name) or () if field.is_array else ()
         count += len(items)
-        if isinstance(field.kind, str):
-            continue
-        for item in items:
-            if count > LONG:
-                return count
+        for item in () if isinstance(field.kind, str) or count > LONG else items:
             count = _items(item, count)
+            if count > LONG:
+                break
     return count
 
 

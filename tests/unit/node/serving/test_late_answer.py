@@ -18,7 +18,7 @@ from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.api import ApiKey, OwnApiKey
 from penstock.protocol.schema import Message
 
 HOUR_NS = 3_600_000_000_000
@@ -166,6 +166,12 @@ async def test_who_waits_for_others_is_forgotten_with_its_client_and_what_is_bei
 def test_those_who_wait_for_other_members_end_with_their_clients() -> None:
     parked = {key for key, handler in load_handlers().items() if handler.ends_with_client}
     assert parked == {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+
+
+def test_what_waits_as_long_as_its_client_says_is_known() -> None:
+    """A raw fetch makes way by itself."""
+    polling = {key for key, handler in load_handlers().items() if handler.polls}
+    assert polling == {ApiKey.SHARE_FETCH, OwnApiKey.FORWARD_TO_COORDINATOR}
 
 
 async def test_a_late_answer_can_be_awaited_before_it_is_told_and_afterwards() -> None:

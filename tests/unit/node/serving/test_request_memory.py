@@ -112,19 +112,6 @@ async def test_a_frame_that_is_answered_in_slices_is_there_until_it_is(patience:
         assert await first.reader.readexactly(8) == await second.reader.readexactly(8)
 
 
-async def test_what_only_waits_hears_of_others_that_need_its_room() -> None:
-    memory, told = RequestMemory(10), list[str]()
-    async with memory.lent(6):
-        with memory.idle(lambda: told.append("first")):
-            assert memory.take("fits", 4, lambda: None)
-            assert told == []
-            assert not memory.take("late", 4, lambda: None)
-            with memory.idle(lambda: told.append("second")):
-                assert told == ["first", "second"]
-        assert not memory.take("later", 4, lambda: None)
-    assert told == ["first", "second"]
-
-
 async def test_who_does_not_send_on_loses_the_memory_that_another_waits_for(no_patience: None) -> None:
     async with serving(HEARTBEAT, settings=LIMIT) as node:
         first, second, third = [await node.connect() for _ in range(3)]

@@ -45,7 +45,7 @@ FORWARDED: Final = frozenset(
 )
 
 
-@handles(OwnApiKey.FORWARD_TO_COORDINATOR, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True)
+@handles(OwnApiKey.FORWARD_TO_COORDINATOR, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True, polls=True)
 async def forward_to_coordinator(
     broker: Broker, context: RequestContext, request: ForwardToCoordinatorRequest
 ) -> ForwardToCoordinatorResponse:

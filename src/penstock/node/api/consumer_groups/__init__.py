@@ -69,10 +69,10 @@ def _share_group(request: Any) -> Iterable[str]:
     return () if request.group_id is None else (request.group_id,)
 
 
-def _of_members(key: ApiKey, *, has_files: bool = False) -> Handler:
+def _of_members(key: ApiKey, *, fetches: bool = False) -> Handler:
     """What a member of a share group asks the leaders of partitions."""
     rule = (Whole(READ_GROUP, _share_group), Within(READ_TOPIC, "for each topic"))
-    return Handler(int(key), 1, 2, _of_shares(key), rule, feature=SHARE_VERSION, has_files=has_files)
+    return Handler(int(key), 1, 2, _of_shares(key), rule, feature=SHARE_VERSION, has_files=fetches, polls=fetches)
 
 
 HANDLERS: Final = {
@@ -207,7 +207,7 @@ HANDLERS: Final = {
         _of_states(ApiKey.WRITE_SHARE_GROUP_STATE, 1),
         _of_states(ApiKey.DELETE_SHARE_GROUP_STATE, 0),
         _of_states(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1),
-        _of_members(ApiKey.SHARE_FETCH, has_files=True),
+        _of_members(ApiKey.SHARE_FETCH, fetches=True),
         _of_members(ApiKey.SHARE_ACKNOWLEDGE),
     )
 }
