@@ -21,7 +21,7 @@ from penstock.node.partitions.replicas import LocalReplicas
 from penstock.node.partitions.table import PartitionTable
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.handler import Handler
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.slices import Shared, Slices
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import SHARE_GROUP_STATE, TRANSACTION_STATE, Act, check_allowed
@@ -113,6 +113,7 @@ class Broker:
         self.authorizer = authorizer
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.random)
         self.slices = Slices(config.queued_max_request_bytes, node.environment.clock_ns)
+        self.described_metadata: Shared[Any] = Shared()
         self.gone: dict[int, Callable[[], None]] = {}
         """What is to be done when the connection of that number has gone."""
         self._sharing: Shares | None = None

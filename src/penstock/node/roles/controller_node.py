@@ -12,7 +12,7 @@ from penstock.node.metrics.registry import Registry
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.connections import Throttling
 from penstock.node.serving.handler import Handler
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.slices import Shared, Slices
 from penstock.protocol.schema import Message
 from penstock.raft.describe import QuorumDescription
 from penstock.raft.log_name import METADATA_LOG, LogName
@@ -101,6 +101,7 @@ class ControllerNode:
     hand_over: Callable[[int], Awaitable[None]] | None = None
     """Makes another voter the active controller, if this node has that one."""
     slices: Slices = field(default_factory=Slices)
+    described_metadata: Shared[Any] = field(default_factory=Shared)
     gone: dict[int, Callable[[], None]] = field(default_factory=dict)
     metrics: Registry = field(default_factory=Registry)
     now_ms: Callable[[], int] = wall_clock_ms

@@ -10,7 +10,7 @@ time; the others have not begun but for their first slice, so that what they hav
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.node.serving.frames import RequestMemory
 
@@ -160,3 +160,21 @@ class Slices:
             async with self._turn:
                 await asyncio.sleep(0)
                 do(items[first : first + at_once])
+
+
+class Shared(Generic[T]):
+    """Long work about a state that only moves on: one at a time, and once for all who asked before it began."""
+
+    __slots__ = ("_at", "_found", "_turn")
+
+    def __init__(self) -> None:
+        self._at = -1
+        self._found: T | None = None
+        self._turn = asyncio.Lock()
+
+    async def get(self, at: int, make: Callable[[], Awaitable[tuple[int, T]]]) -> T:
+        """Of the state as it is `at` this number, or later; `make` says of which."""
+        async with self._turn:
+            if self._found is None or self._at < at:
+                self._at, self._found = await make()
+            return self._found

@@ -1,10 +1,16 @@
 """APIs of our own on a controller listener, on real sockets, over the consensus core."""
 
+import asyncio
+import threading
+
 import pytest
 from tests.unit.node.api.controller.quorum_of_core import LISTENER, CoreQuorum, controller_node
+from tests.unit.node.metadata_node import context
 from tests.unit.node.served_node import serving_node
 
+from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord
+from penstock.node.api.describe_metadata import describe_metadata
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.requests.own_apis import (
@@ -75,3 +81,26 @@ async def test_a_node_tells_what_it_made_of_the_metadata() -> None:
     assert isinstance(first, DescribeMetadataResponse)
     assert (first.node_id, first.offset, len(first.checksum)) == (1, 7, 64)
     assert first == second
+
+
+async def test_all_who_ask_about_the_metadata_meanwhile_share_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, checksum, may_end = list[int](), ClusterImage.checksum, threading.Event()
+
+    def counted(image: ClusterImage) -> str:
+        looks.append(image.offset)
+        may_end.wait()
+        return checksum(image)
+
+    monkeypatch.setattr(ClusterImage, "checksum", counted)
+    node, request = controller_node(CoreQuorum(1), lambda command: command), DescribeMetadataRequest()
+    node.image.applied_to(7)
+    first = [asyncio.ensure_future(describe_metadata(node, context(0), request)) for _ in range(50)]
+    while not looks:
+        await asyncio.sleep(0)
+    node.image.applied_to(8)
+    later = [asyncio.ensure_future(describe_metadata(node, context(0), request)) for _ in range(50)]
+    may_end.set()
+    offsets = [answer.offset for answer in await asyncio.gather(*first, *later)]
+    assert (offsets, looks) == ([7] * 50 + [8] * 50, [7, 8])
+    assert (await describe_metadata(node, context(0), request)).offset == 8
+    assert looks == [7, 8]
