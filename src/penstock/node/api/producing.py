@@ -72,7 +72,7 @@ class Refusals:
         self._leaders.append(leader)
         return leader
 
-    def response(self, answers: Answers) -> bytes:
+    def response(self, answers: Answers) -> list[bytes]:
         endpoints: Sequence[NodeEndpoint] = ()
         if self._leaders:
             endpoints = endpoints_of(self._broker.image, self._context.session.listener, self._leaders)
@@ -124,7 +124,7 @@ class Replicating(LateAnswer[list[bytes]]):
         self.tell(self.response())
 
     def response(self) -> list[bytes]:
-        return [self.refusals.response(self._answers)]
+        return self.refusals.response(self._answers)
 
     def call_off(self) -> None:
         self._timer.cancel()

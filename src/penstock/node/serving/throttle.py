@@ -18,7 +18,8 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from functools import cache, partial
-from typing import Any, Final
+from itertools import takewhile
+from typing import Any, Final, cast
 
 from penstock.metadata.quotas.bucket import Bucket
 from penstock.metadata.quotas.entities import MAX_NAME
@@ -32,6 +33,7 @@ from penstock.node.serving.refusals import QUIET_S
 from penstock.node.serving.session import Session
 from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.requests.framing import decode_response, encode_response, read_request_header
+from penstock.protocol.source import FIXED_SIZE, Version, fields_in
 
 logger = logging.getLogger(__name__)
 
@@ -244,11 +246,13 @@ def tell(parts: list[ResponsePart], api_key: int, version: int, throttle_time_ms
     place = _place(api_key, version)
     if place is None:
         return
-    answer = bytearray(parts[0])  # type: ignore[arg-type]  # the first part is never a file's
-    if place:
+    if place or len(parts) > 1:  # a long answer to Produce has a part that begins with the time
+        part = 0 if place > 0 else -1
+        answer = bytearray(cast("bytes", parts[part]))  # neither the first part nor that one is a file's
         _THROTTLE.pack_into(answer, place, throttle_time_ms)
-        parts[0] = bytes(answer)
+        parts[part] = bytes(answer)
         return
+    answer = bytearray(cast("bytes", parts[0]))
     correlation_id, message = decode_response(api_key, version, memoryview(answer)[4:])
     told: Any = message
     told.throttle_time_ms = throttle_time_ms
@@ -257,11 +261,17 @@ def tell(parts: list[ResponsePart], api_key: int, version: int, throttle_time_ms
 
 @cache
 def _place(api_key: int, version: int) -> int | None:
-    """Where the time stands in an answer: 0 if not behind the header, None for nowhere."""
+    """Where the time stands in an answer, from its beginning or, below 0, from its end; 0 if that is not known before
+    it is decoded, None for nowhere.
+    """
     api = api_of(api_key)
-    fields = api.response_class.__fields__
-    if "throttle_time_ms" not in fields or not fields["throttle_time_ms"].is_in(version):
+    layout = Version(api.response_class, version)
+    fields, tagged, _ = fields_in(api.response_class, layout)
+    if "throttle_time_ms" not in fields:
         return None
-    if next(iter(fields)) != "throttle_time_ms":
-        return 0
-    return 8 + api.response_header_version(version)
+    before = list(takewhile(lambda name: name != "throttle_time_ms", fields))
+    if all(not fields[name].is_array and fields[name].kind in FIXED_SIZE for name in before):
+        sizes = (FIXED_SIZE[cast("str", fields[name].kind)] for name in before)
+        return 8 + api.response_header_version(version) + sum(sizes)
+    is_last = len(before) == len(fields) - 1 and not tagged
+    return -_THROTTLE.size - layout.flexible if is_last else 0

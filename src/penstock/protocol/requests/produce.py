@@ -157,6 +157,7 @@ _START_FLEXIBLE: Final = struct.Struct(">iix")
 _LEADER_TAG: Final = struct.Struct(">BBBiix")
 _NOT_THROTTLED: Final = b"\x00\x00\x00\x00"
 _NOT_THROTTLED_FLEXIBLE: Final = _NOT_THROTTLED + b"\x00"
+LONG_BYTES: Final = 16 * 1024
 
 
 def encode_appended(
@@ -207,8 +208,10 @@ def encode_produce_response(
     version: int,
     correlation_id: int,
     endpoints: Sequence[NodeEndpoint] = (),
-) -> bytes:
-    """The response begins with its length. `endpoints` are those of the leaders that the answers name."""
+) -> list[bytes]:
+    """The response begins with its length. `endpoints` are those of the leaders that the answers name. A long one has
+    two parts, the second of which begins with the time for which its client is throttled.
+    """
     flexible = version >= FLEXIBLE_FROM
     end = b"\x00" if flexible else b""
     parts = [encode_count(len(topics), flexible)]
@@ -217,9 +220,9 @@ def encode_produce_response(
         parts += partitions
         parts.append(end)
     body = b"".join(parts)
+    tail = _NOT_THROTTLED_FLEXIBLE if flexible else _NOT_THROTTLED
     if endpoints and version >= LEADER_FROM:
-        body += _NOT_THROTTLED + encode_endpoints_tag(endpoints)
-        return _START_FLEXIBLE.pack(len(body) + 5, correlation_id) + body
-    if flexible:
-        return _START_FLEXIBLE.pack(len(body) + 10, correlation_id) + body + _NOT_THROTTLED_FLEXIBLE
-    return _START.pack(len(body) + 8, correlation_id) + body + _NOT_THROTTLED
+        tail = _NOT_THROTTLED + encode_endpoints_tag(endpoints)
+    start = _START_FLEXIBLE if flexible else _START
+    head = start.pack(start.size - _INT32.size + len(body) + len(tail), correlation_id) + body
+    return [head, tail] if len(body) > LONG_BYTES else [head + tail]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from tests.unit.metadata.quotas.records import quota
@@ -26,8 +27,10 @@ from penstock.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.protocol.requests import produce
 from penstock.protocol.requests.api import KEYS, ApiKey, OwnApiKey, api_of
 from penstock.protocol.requests.framing import decode_response, encode_request, encode_response
+from penstock.protocol.requests.topic_answers import NodeEndpoint as NodeEndpointAt
 
 SESSION = Session("10.0.0.1", 1, "CLIENTS", 1, Principal("User", "ada"))
 SHARE = quota("request_percentage", 10, user="ada")
@@ -296,6 +299,30 @@ def test_the_time_has_its_place_in_answers_with_more_in_them() -> None:
         parts: list[ResponsePart] = [encode_response(response, key, version, 7)]
         tell(parts, key, version, 5)
         assert parts == [encode_response(response.replace(throttle_time_ms=5), key, version, 7)]
+
+
+def test_the_time_is_behind_what_may_be_long_in_answers_to_produce_alone() -> None:
+    """Those are decoded for it while they are short; no other API's may be long."""
+    found = {key for key in KEYS for version in api_of(key).versions if throttle._place(key, version) == 0}
+    assert found == {ApiKey.PRODUCE, ApiKey.API_VERSIONS}
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+@pytest.mark.parametrize("version", produce.VERSIONS)
+def test_no_long_answer_is_decoded_for_the_time(
+    monkeypatch: pytest.MonkeyPatch, version: int, is_elsewhere: bool
+) -> None:
+    topic = UUID(int=7) if version >= 13 else "t"
+    answers = [produce.encode_appended(version, 3, 17, 12, 4)] * 2_000
+    endpoints = [NodeEndpointAt(2, "b", 9092, None)] if is_elsewhere else []
+    parts: list[ResponsePart] = [*produce.encode_produce_response([(topic, answers)], version, 41, endpoints)]
+    monkeypatch.setattr(throttle, "decode_response", None)
+    tell(parts, ApiKey.PRODUCE, version, 5)
+    data = b"".join(cast("list[bytes]", parts))
+    assert int.from_bytes(data[:4]) == len(data) - 4
+    told: Any = decode_response(ApiKey.PRODUCE, version, data[4:])[1]
+    assert (told.throttle_time_ms, len(told.responses[0].partition_responses)) == (5, 2_000)
+    assert len(told.node_endpoints) == (is_elsewhere and version >= produce.LEADER_FROM)
 
 
 @pytest.mark.parametrize("version", [6, 77, 32_767])

@@ -123,7 +123,7 @@ def test_a_response_says_what_its_version_can(version: int) -> None:
     ]
     topics = [(names[0], answers * 40), (names[1], [])]
     endpoints = [NodeEndpoint(2, "höst" * 50, 9092, None), NodeEndpoint(4, "other", 9093, "rack")]
-    data = encode_produce_response(topics, version, 41, endpoints)
+    (data,) = encode_produce_response(topics, version, 41, endpoints)
     assert int.from_bytes(data[:4]) == len(data) - 4
     correlation_id, message = decode_response(ApiKey.PRODUCE, version, data[4:])
     assert isinstance(message, ProduceResponse)

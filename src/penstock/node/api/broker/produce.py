@@ -191,7 +191,8 @@ class _Request:
         if self.unverified:
             yield from self._verified()
         if self.is_done and sum(len(done) for _, done in self._answers) > WIDE:
-            return [(yield self.encoded)]
+            encoded: list[bytes] = yield self.encoded
+            return encoded
         answer = self.answer()
         return (yield answer) if isinstance(answer, LateAnswer) else answer
 
@@ -224,7 +225,7 @@ class _Request:
             timeout_ms = max(self._timeout_ms, OF_LEADERS_MS) if self._acks == 1 else self._timeout_ms
             waiting = Replicating(self.refusals, timeout_ms, self._answers, self._pending)
             return waiting.response() if waiting.is_over else waiting
-        return [self.encoded()]
+        return self.encoded()
 
     @property
     def refusals(self) -> Refusals:
@@ -238,7 +239,7 @@ class _Request:
         """Whether nothing is left to do but to answer."""
         return self._acks != 0 and not self._pending
 
-    def encoded(self) -> bytes:
+    def encoded(self) -> list[bytes]:
         if self._failure is not None:
             return self.refusals.response(self._answers)
         return encode_produce_response(self._answers, self._context.api_version, self._context.correlation_id)

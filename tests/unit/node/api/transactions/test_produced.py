@@ -117,7 +117,7 @@ async def test_the_coordinator_is_asked_once_before_the_first_batch(node: Node, 
 async def test_what_was_verified_is_answered_without_a_thread(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded, threads = _Request.encoded, list[threading.Thread]()
 
-    def watched(request: _Request) -> bytes:
+    def watched(request: _Request) -> list[bytes]:
         threads.append(threading.current_thread())
         return encoded(request)
 
