@@ -403,9 +403,10 @@ class GroupShard(PartitionMachine[AnyRecord]):
             removal.delete_group(self._table, token, group_id, now_ms)
         return self._table.take_effects()
 
-    def list_groups(self) -> list[ListedGroup]:
-        listed = (group.listed() for group in self._table.groups.values())
-        return [group for group in listed if group is not None]
+    def list_groups(self) -> Iterator[ListedGroup]:
+        """One by one: others may have their turn in between."""
+        listed = (group.listed() for group in list(self._table.groups.values()))
+        return (group for group in listed if group is not None)
 
     # -- handing over -------------------------------------------------------------------------------------------------
 

@@ -182,7 +182,7 @@ def test_an_offset_with_a_transaction_does_not_expire() -> None:
     groups.write_all()
     groups.take(groups.shard.wake(groups.shard.next_deadline_ms() or 0))
     groups.write_all()
-    assert (groups.offsets, groups.shard.list_groups()) == ({}, [])
+    assert (groups.offsets, [*groups.shard.list_groups()]) == ({}, [])
 
 
 def test_members_of_another_generation_are_refused_and_who_names_none_is_not() -> None:

@@ -437,6 +437,6 @@ async def test_markers_of_transactions_are_not_taken_for_records_of_groups(
     after = GroupNode(tmp_path)
     after.create_offsets_topic()
     await after.ready()
-    assert [hosted.machine.list_groups() for hosted in after.groups.serving()] == [[], []]
+    assert [[*hosted.machine.list_groups()] for hosted in after.groups.serving()] == [[], []]
     assert "left out" not in caplog.text
     await after.stop()

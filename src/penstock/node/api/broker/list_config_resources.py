@@ -11,7 +11,9 @@ from penstock.metadata.resources import ResourceType
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.parts import NAMES_A_STEP
 from penstock.node.serving.rules import Whole
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -32,25 +34,31 @@ _TYPES = (
 @handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), rule=(Whole(DESCRIBE_CLUSTER_CONFIGS),))
 def list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
+) -> Steps[ListConfigResourcesResponse]:
     if context.api_version == 0:
         wanted: list[int] = [ResourceType.CLIENT_METRICS]
     else:
         wanted = list(dict.fromkeys(request.resource_types)) or list(_TYPES)
     if any(kind not in _TYPES for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in wanted
-            for name in _names(broker.image, ResourceType(kind))
-        ]
-    )
+    answer, pace = ListConfigResourcesResponse(), Pace(NAMES_A_STEP)
+    for kind in wanted:
+        for name in (yield from _names(broker.image, ResourceType(kind))):
+            answer.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            if pace.is_due():
+                yield None
+    return answer
 
 
-def _names(image: ClusterImage, kind: ResourceType) -> Iterable[str]:
+def _names(image: ClusterImage, kind: ResourceType) -> Steps[Iterable[str]]:
     if kind is ResourceType.TOPIC:
         return sorted(image.topics)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-        return (str(node_id) for node_id in sorted(image.brokers))
-    return sorted(resource.name for resource in image.configs if resource.resource_type is kind)
+        return [str(node_id) for node_id in sorted(image.brokers)]
+    names, pace = [], Pace(NAMES_A_STEP)
+    for resource in list(image.configs):
+        if resource.resource_type is kind:
+            names.append(resource.name)
+        if pace.is_due():
+            yield None
+    return sorted(names)

@@ -127,12 +127,12 @@ def test_nobody_is_answered_before_the_commit_and_what_fails_is_taken_back() -> 
 def test_a_group_that_had_offsets_alone_has_them_again_when_its_first_write_fails() -> None:
     bench = ready()
     assert commit(bench, "", -1, "words", 0) is ErrorCode.NONE
-    before = bench.shard.list_groups()
+    before = [*bench.shard.list_groups()]
     assert [group.group_id for group in before] == [GROUP]
     bench.holds = True
     bench.join("a")
     bench.fail()
-    assert bench.shard.list_groups() == before
+    assert [*bench.shard.list_groups()] == before
 
 
 def test_a_removal_that_fails_leaves_the_member_with_a_session() -> None:
@@ -317,7 +317,7 @@ def test_a_description_that_can_never_be_kept_is_not_asked_for_again() -> None:
 
 def test_it_is_listed_described_and_deleted() -> None:
     bench = both()
-    listed = bench.shard.list_groups()
+    listed = [*bench.shard.list_groups()]
     assert [(one.group_id, one.protocol_type, one.group_type, one.group_state) for one in listed] == [
         (GROUP, "streams", "streams", "Stable")
     ]
@@ -341,7 +341,7 @@ def test_it_is_listed_described_and_deleted() -> None:
     bench.beat("a", -1)
     bench.beat("b", -1)
     assert delete() is ErrorCode.NONE
-    assert bench.shard.list_groups() == []
+    assert [*bench.shard.list_groups()] == []
     bench.restart()
     assert bench.shard._table.groups == {}
 

@@ -17,6 +17,7 @@ from penstock.node.api.broker.list_config_resources import list_config_resources
 from penstock.node.controlling.commands import NoController
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import NAMES_A_STEP
 from penstock.node.serving.session import Session
 from penstock.node.serving.slices import at_once
 from penstock.protocol.codec import decode, encode
@@ -176,12 +177,12 @@ def test_what_is_not_there_is_an_error_with_a_message(broker: Broker, kind: int,
 
 
 def test_version_0_lists_client_metrics_only(broker: Broker) -> None:
-    response = list_config_resources(broker, context(0), ListConfigResourcesRequest())
+    response = at_once(list_config_resources(broker, context(0), ListConfigResourcesRequest()))
     assert [resource.resource_name for resource in response.config_resources] == ["slow"]
 
 
 def test_all_types_are_listed_when_none_is_named(broker: Broker) -> None:
-    response = list_config_resources(broker, context(1), ListConfigResourcesRequest())
+    response = at_once(list_config_resources(broker, context(1), ListConfigResourcesRequest()))
     assert [(resource.resource_type, resource.resource_name) for resource in response.config_resources] == [
         (2, "orders"),
         (4, "1"),
@@ -192,5 +193,16 @@ def test_all_types_are_listed_when_none_is_named(broker: Broker) -> None:
 
 
 def test_a_type_that_does_not_exist_is_refused(broker: Broker) -> None:
-    response = list_config_resources(broker, context(1), ListConfigResourcesRequest(resource_types=[2, 3]))
+    response = at_once(list_config_resources(broker, context(1), ListConfigResourcesRequest(resource_types=[2, 3])))
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_very_many_resources_are_listed_in_steps(broker: Broker) -> None:
+    for number in range(3 * NAMES_A_STEP):
+        name = f"t-{number}"
+        broker.image.apply(TopicRecord(name=name, topic_id=UUID(int=100 + number)))
+        record = ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=name, name="retention.ms", value="5")
+        broker.image.apply(record)
+    for kind, least in ((ResourceType.TOPIC, 3), (ResourceType.GROUP, 3)):
+        steps = list_config_resources(broker, context(1), ListConfigResourcesRequest(resource_types=[kind]))
+        assert [next(steps) for _ in range(least)] == [None] * least

@@ -11,11 +11,12 @@ from penstock.node.api.broker.describe_groups import describe_groups
 from penstock.node.api.broker.heartbeat import heartbeat
 from penstock.node.api.broker.join_group import join_group
 from penstock.node.api.broker.leave_group import leave_group
-from penstock.node.api.broker.list_groups import list_groups
+from penstock.node.api.broker.list_groups import GROUPS_A_STEP, list_groups
 from penstock.node.api.broker.offset_commit import offset_commit
 from penstock.node.api.broker.offset_delete import offset_delete
 from penstock.node.api.broker.offset_fetch import PARTITIONS_A_STEP, offset_fetch
 from penstock.node.api.broker.sync_group import sync_group
+from penstock.node.serving.slices import at_once
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -276,6 +277,15 @@ async def test_describe_and_list(node: GroupNode) -> None:
     ):
         answer = await ask(list_groups, node, 5, request)
         assert sorted(group.group_id for group in answer.groups) == names
+
+
+async def test_very_many_groups_are_listed_in_steps(node: GroupNode) -> None:
+    for number in range(2 * GROUPS_A_STEP):
+        topics = [commit_topic("flights", {0: 5})]
+        await ask(offset_commit, node, 8, OffsetCommitRequest(group_id=f"g-{number}", topics=topics))
+    steps = list_groups(node.broker, context(16, 5), ListGroupsRequest())
+    assert [next(steps) for _ in range(2)] == [None] * 2
+    assert len(at_once(steps).groups) == 2 * GROUPS_A_STEP
 
 
 async def test_delete_groups_and_offsets(node: GroupNode) -> None:
