@@ -109,8 +109,8 @@ IN_TEXT = {
     "a run that ends aborts what is decided": Bug(
         deciding, "commits=transaction in last.transactions)", "commits=False)"
     ),
-    "a task takes the id of the same batch": Bug(names, "batch <= self._last_batch", "batch < self._last_batch"),
-    "a task takes its id again and again": Bug(names, " or batch <= self._last_batch", ""),
+    "a task takes the id of the same batch": Bug(names, "if last < batch", "if last <= batch"),
+    "a task takes its id again and again": Bug(names, "next(free, len(self._batches))", "0"),
 }
 
 

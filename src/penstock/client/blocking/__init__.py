@@ -34,6 +34,8 @@ FIRST_CONTACT_MS = 5_000
 CREATION_MS = 10_000
 """How long a topic may take to appear that a broker creates because a client asked about it."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1_000
+MOST_COORDINATORS = 10_000
+"""That are remembered: who ends transactions of others meets ever new ids."""
 
 
 class ClusterSettings(Value):
@@ -146,6 +148,8 @@ class BlockingCluster:
             request = coordinator_request(key, broker.version_of(ApiKey.FIND_COORDINATOR), key_type)
             response = broker.request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
             _, self._coordinators[key_type, key] = coordinator_in(response, key, key_type)
+            if len(self._coordinators) > MOST_COORDINATORS:
+                del self._coordinators[next(iter(self._coordinators))]
         return self.connection(self._coordinators[key_type, key])
 
     # Connections

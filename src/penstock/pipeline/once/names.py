@@ -27,12 +27,12 @@ class TaskNames:
     def __init__(self, query: str, process: str) -> None:
         """`process` is a name that no other process has."""
         self._query, self._process = query, process
-        self._count = 0
-        self._last_batch: int | None = None
+        self._batches: list[int] = []
+        """By the number of an id: the batch of the last task that took it."""
 
     def take(self, batch: int) -> str:
-        """For a task of that batch."""
-        if self._last_batch is None or batch <= self._last_batch:
-            self._count += 1
-        self._last_batch = batch
-        return f"{ids_of(self._query)}{self._process}-{self._count}"
+        """For a task of that batch: the first id that may be taken again, else a new one."""
+        free = (number for number, last in enumerate(self._batches) if last < batch)
+        number = next(free, len(self._batches))
+        self._batches[number : number + 1] = [batch]
+        return f"{ids_of(self._query)}{self._process}-{number + 1}"

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
+from penstock.client import blocking
 from penstock.client.blocking import BlockingCluster, ClusterSettings, Pauses, UnknownTopicError
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.values import LATEST
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -51,6 +53,19 @@ def test_the_cluster_is_asked_again_only_after_something_is_forgotten(
     assert (looks(), looks()) == (2, 2)
     cluster.forget_everything()
     assert (looks(), looks()) == (3, 3)
+
+
+def test_only_so_many_coordinators_are_remembered(
+    fake: FakeCluster, cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "MOST_COORDINATORS", 2)
+    assert fake.broker is not None
+    host, port = fake.broker.address
+    answer = FindCoordinatorResponse(node_id=NODE_ID, host=host, port=port)
+    fake.scripts[ApiKey.FIND_COORDINATOR] = [lambda _: answer] * 4
+    for key, asked in (("a", 1), ("b", 2), ("a", 2), ("c", 3), ("b", 3), ("c", 3), ("a", 4)):
+        cluster.coordinator_of(key)
+        assert len(fake.asked(ApiKey.FIND_COORDINATOR)) == asked
 
 
 def test_a_broker_that_knows_an_earlier_leader_is_not_believed(fake: FakeCluster, cluster: BlockingCluster) -> None:

@@ -105,5 +105,11 @@ def test_a_decision_is_read_as_it_was_written() -> None:
 def test_an_id_is_taken_again_by_a_later_batch_alone() -> None:
     names = TaskNames("q", "w")
     taken = [names.take(batch) for batch in (0, 1, 1, 2, 1, 2)]
-    assert [name.removeprefix(ids_of("q")) for name in taken] == ["w-1", "w-1", "w-2", "w-2", "w-3", "w-3"]
+    assert [name.removeprefix(ids_of("q")) for name in taken] == ["w-1", "w-1", "w-2", "w-1", "w-3", "w-2"]
     assert not decider_of("q").startswith(ids_of("q"))
+
+
+def test_a_process_has_as_many_ids_as_a_batch_has_tasks_there() -> None:
+    names = TaskNames("q", "w")
+    taken = {names.take(batch) for batch in range(100) for _ in range(3)}
+    assert len(taken) == 3
