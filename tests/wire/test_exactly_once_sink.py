@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +23,15 @@ from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic, new_topic
-from penstock.pipeline.datasource.exactly_once import ExactlyOnceWriter, PreparedRecords, prepare_rows, settle
+from penstock.pipeline.datasource.exactly_once import (
+    QUERY_ID,
+    ExactlyOnceWriter,
+    PreparedRecords,
+    name_of,
+    prepare_rows,
+    settle,
+    write_batch,
+)
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.errors import PipelineError
@@ -113,6 +122,36 @@ async def test_a_batch_that_runs_again_is_there_once_whatever_step_failed(
         Decider(cluster, sink.decisions_topic, query).decide(batch, [prepared(sink, query, batch, value)])
     assert sorted(await committed(servers, sink.topic)) == [b"%d" % batch for batch in range(len(STEPS))]
     assert TransactionCoordinators(cluster).open_ones(ids_of(query)) == []
+
+
+class NoRows:
+    """A batch of a query with this id, whose range of the source is gone when it runs again."""
+
+    def __init__(self, query_id: str) -> None:
+        properties = {QUERY_ID: query_id}
+        self.sparkSession = SimpleNamespace(_jvm="Java", sparkContext=SimpleNamespace(getLocalProperty=properties.get))
+
+    def mapInArrow(self, function: Any, schema: str) -> NoRows:  # noqa: N802 - Spark's name
+        return self
+
+    def collect(self) -> list[Any]:
+        return []
+
+
+async def test_a_batch_that_was_decided_and_has_no_tasks_any_more_is_carried_out(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    assert sink.topic is not None
+    query_id = str(uuid4())
+    query = name_of(query_id, sink)
+    decider = Failing(cluster, sink.decisions_topic, query)
+    decider.fails_at = Write
+    with pytest.raises(OSError, match="no answer"):
+        decider.decide(0, [prepared(sink, query, 0, b"done")])
+    batch: Any = NoRows(query_id)
+    assert write_batch(batch, 0, sink) == 0
+    assert write_batch(batch, 1, sink) == 0
+    assert await committed(servers, sink.topic) == [b"done"]
 
 
 async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(

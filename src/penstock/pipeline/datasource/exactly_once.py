@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from penstock.client.blocking.transactions import TransactionCoordinators
@@ -27,6 +27,7 @@ from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.writer import RowWriter, in_chunks
 from penstock.pipeline.errors import PipelineError, plain_errors
+from penstock.pipeline.jvm import of_this_run
 from penstock.pipeline.once.names import TaskNames
 from penstock.pipeline.options.sink import SinkOptions
 from penstock.protocol.errors import KafkaError
@@ -35,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells each task of a streaming query."""
+OF_NO_QUERY: Final = (
+    "penstock.sink.delivery=exactly-once: Spark does not say to which query and batch these rows belong; write them in "
+    "a streaming query, or in a batch write."
+)
 ONLY_BATCH: Final = 0
 """The number of a batch write."""
 MOST_QUERIES: Final = 100
@@ -66,10 +71,10 @@ class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         return prepare_rows(self._sink, iterator, query, batch)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
+        """Of a stream the tasks tell the query: Spark runs one for a batch without rows, too."""
         told = [one for one in messages if isinstance(one, PreparedRecords)]
-        decide(self._sink, batchId, told)
-        if told:
-            self._end_of_write()
+        decide(self._sink, self._query or told[0].query, batchId, told)
+        self._end_of_write()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = ONLY_BATCH) -> None:  # noqa: N803 - Spark's name
         """Spark calls it where tasks fail, and where `commit` does, which may have decided by then."""
@@ -95,17 +100,19 @@ def write_batch(frame: DataFrame, batch_id: int, sink: SinkOptions) -> int:
 
     A function that writes to one topic twice gives each write a name of its own in the options.
     """
-    rows = frame.mapInArrow(preparing(sink, batch_id), f"{MESSAGE} BINARY").collect()
+    query = of_this_function(frame.sparkSession, sink)
+    rows = frame.mapInArrow(preparing(sink, query, batch_id), f"{MESSAGE} BINARY").collect()
     messages: list[PreparedRecords] = [pickle.loads(row[MESSAGE]) for row in rows]
-    decide(sink, batch_id, messages)
+    decide(sink, query, batch_id, messages)
     return sum(message.count for message in messages)
 
 
-def preparing(sink: SinkOptions, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def preparing(
+    sink: SinkOptions, query: str, batch: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow`: a row with the message of the task, pickled as Spark pickles a writer's."""
 
     def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        query, _ = of_this_task(sink)
         message = pickle.dumps(prepare_rows(sink, batches, query, batch))
         yield pa.RecordBatch.from_arrays([contents([message])], [MESSAGE])
 
@@ -118,11 +125,16 @@ def of_this_task(sink: SinkOptions) -> tuple[str, int]:
     query = None if context is None else context.getLocalProperty(QUERY_ID)
     batch = None if context is None else context.getLocalProperty(BATCH_ID)
     if query is None or batch is None:
-        raise PipelineError(
-            "penstock.sink.delivery=exactly-once: Spark does not say to which query and batch these rows belong; "
-            "write them in a streaming query, or in a batch write."
-        )
+        raise PipelineError(OF_NO_QUERY)
     return name_of(query, sink), int(batch)
+
+
+def of_this_function(session: SparkSession, sink: SinkOptions) -> str:
+    """What the query is called whose batch a function has in hand."""
+    query = of_this_run(session, QUERY_ID)
+    if query is None:
+        raise PipelineError(OF_NO_QUERY)
+    return name_of(query, sink)
 
 
 def name_of(query: str, sink: SinkOptions) -> str:
@@ -167,12 +179,13 @@ def _names_of(query: str) -> TaskNames:
 # -- the driver -------------------------------------------------------------------------------------------------------
 
 
-def decide(sink: SinkOptions, batch: int, messages: Sequence[PreparedRecords]) -> None:
-    """PipelineError where the batch has to run again. Without tasks there is nothing to decide about."""
-    if messages:
-        prepared = [message.transaction for message in messages if message.transaction is not None]
-        with plain_errors(), borrowed_cluster(sink.settings) as cluster:
-            Decider(cluster, sink.decisions_topic, messages[0].query).decide(batch, prepared)
+def decide(sink: SinkOptions, query: str, batch: int, messages: Sequence[PreparedRecords]) -> None:
+    """PipelineError where the batch has to run again. Also without tasks: an earlier attempt may have had some, and be
+    decided.
+    """
+    prepared = [message.transaction for message in messages if message.transaction is not None]
+    with plain_errors(), borrowed_cluster(sink.settings) as cluster:
+        Decider(cluster, sink.decisions_topic, query).decide(batch, prepared)
 
 
 def settle(sink: SinkOptions, query: str) -> None:

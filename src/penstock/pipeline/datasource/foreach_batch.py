@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from penstock.pipeline.datasource.exactly_once import MOST_QUERIES, QUERY_ID, write_batch
+from penstock.pipeline.datasource.exactly_once import MOST_QUERIES, of_this_function, write_batch
 from penstock.pipeline.datasource.writer import check_topic
 from penstock.pipeline.datasource.written_columns import check_written_columns
 from penstock.pipeline.errors import PipelineError, plain_errors
@@ -37,7 +37,7 @@ def write_once(batch: DataFrame, batch_id: int, options: Mapping[str, str]) -> i
         check_written_columns(batch.schema, sink.topic)
         check_topic(sink)
         session = batch.sparkSession
-        written = f"{of_this_run(session, QUERY_ID)}-{sink.name or sink.topic or ''}"
+        written = of_this_function(session, sink)
         place = of_this_run(session, RUN_ID), batch_id
         if _written.get(written) == place:
             raise PipelineError(
