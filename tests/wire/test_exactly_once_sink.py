@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import pyarrow as pa
@@ -106,6 +106,10 @@ class Failing(Decider):
         return answer
 
 
+def raise_(error: Exception) -> NoReturn:
+    raise error
+
+
 async def test_a_batch_that_runs_again_is_there_once_whatever_step_failed(
     sink: SinkOptions, cluster: BlockingCluster, servers: str
 ) -> None:
@@ -197,6 +201,30 @@ async def test_a_batch_write_that_fails_leaves_nothing_open(
     assert TransactionCoordinators(cluster).all_open(ids_of(query)) == []
     assert await committed(servers, sink.topic) == []
     assert DecisionsTopic(cluster, sink.decisions_topic, query).last() is None
+
+
+async def test_a_batch_write_forgets_its_decision_when_it_is_carried_out(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it one that has failed, where it cannot forget."""
+    assert sink.topic is not None
+    writer = ExactlyOnceWriter(sink, is_stream=False)
+    query = writer._query or ""
+    told = [PreparedRecords(query, 1, prepared(sink, query, 0, b"done"))]
+    settle_it, no_answer = Decider.settle, PipelineError("no answer")
+    with monkeypatch.context() as failing:
+        failing.setattr(Decider, "settle", lambda _: raise_(no_answer))
+        writer.commit(told)
+        failing.setattr(Decider, "settle", lambda decider: settle_it(decider) and False)
+        writer.commit(told)
+        failing.setattr(Decider, "settle", settle_it)
+        failing.setattr(DecisionsTopic, "forget", lambda _: raise_(no_answer))
+        writer.commit(told)
+    decisions = DecisionsTopic(cluster, sink.decisions_topic, query)
+    assert decisions.last() is not None
+    writer.commit(told)
+    assert decisions.last() is None
+    assert await committed(servers, sink.topic) == [b"done"]
 
 
 def test_a_list_is_made_again_where_two_brokers_say_that_they_are_its_coordinator(

@@ -136,13 +136,17 @@ class Decider:
             while True:
                 answer = self._take(steps.send(answer))
 
-    def settle(self) -> None:
-        """A run of the query is over: nothing of it stays open. Where another one has begun, that one does it."""
+    def settle(self) -> bool:
+        """A run of the query is over: nothing of it stays open. False where another one has begun, which does it."""
         self._is_over = True
         steps, answer = settling(), None
-        with suppress(StopIteration, OutrunError):
-            while True:
-                answer = self._take(steps.send(answer))
+        with suppress(OutrunError):
+            try:
+                while True:
+                    answer = self._take(steps.send(answer))
+            except StopIteration:
+                return True
+        return False
 
     def _take(self, step: Step) -> Any:
         if isinstance(step, Fence):

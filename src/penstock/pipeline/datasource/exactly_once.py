@@ -87,12 +87,8 @@ class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
 
     def _end_of_write(self) -> None:
         """Of a batch write, whatever became of it: tasks that failed or were killed have told nothing."""
-        if self._query is None:
-            return
-        settle(self._sink, self._query)
-        if not self._sink.name:  # no other write has this one's name
-            with plain_errors(), borrowed_cluster(self._sink.settings) as cluster:
-                Decider(cluster, self._sink.decisions_topic, self._query).forget()
+        if self._query is not None and settle(self._sink, self._query) and not self._sink.name:
+            forget(self._sink, self._query)
 
 
 def write_batch(frame: DataFrame, batch_id: int, sink: SinkOptions) -> int:
@@ -188,12 +184,22 @@ def decide(sink: SinkOptions, query: str, batch: int, messages: Sequence[Prepare
         Decider(cluster, sink.decisions_topic, query).decide(batch, prepared)
 
 
-def settle(sink: SinkOptions, query: str) -> None:
+def settle(sink: SinkOptions, query: str) -> bool:
     """When a run of the query is over: without a next batch nobody would end what its tasks have left. Who cannot, goes
-    on: what is left then is found by `penstock transactions list`.
+    on: what is left then is found by `penstock transactions list`. Whether what was decided is carried out.
     """
     try:
         with plain_errors(), borrowed_cluster(sink.settings) as cluster:
-            Decider(cluster, sink.decisions_topic, query).settle()
-    except (PipelineError, OSError, KafkaError) as error:
+            return Decider(cluster, sink.decisions_topic, query).settle()
+    except PipelineError as error:
         logger.warning("query %s: whether its tasks have left transactions open is not known: %s", query, error)
+        return False
+
+
+def forget(sink: SinkOptions, query: str) -> None:
+    """Of a write whose name no other one has. It is done, also where that cannot be written down."""
+    try:
+        with plain_errors(), borrowed_cluster(sink.settings) as cluster:
+            Decider(cluster, sink.decisions_topic, query).forget()
+    except PipelineError as error:
+        logger.warning("query %s: its decision stays in the topic %s: %s", query, sink.decisions_topic, error)

@@ -168,6 +168,20 @@ def test_an_attempt_that_has_failed_ends_what_is_not_decided(
     assert [line for line in cluster.take() if line.startswith(("abort", "commit", "write"))] == aborted
 
 
+def test_who_settles_says_whether_it_is_carried_out(cluster: Cluster) -> None:
+    cluster.all_open = lambda prefix: cluster.open  # type: ignore[attr-defined]
+    cluster.last = Decision(4, (A,))
+    assert decider(cluster).settle()
+    assert [line for line in cluster.take() if line.startswith(("abort", "commit"))][-3:] == [
+        "commit a/7/3",
+        "abort b/7/3",
+        "abort c/7/3",
+    ]
+    cluster.refuses = {"write": KafkaError(ErrorCode.PRODUCER_FENCED)}
+    assert not decider(cluster).settle()
+    assert "commit a/7/3" not in cluster.take()
+
+
 def test_what_is_forgotten_is_looked_up_again(cluster: Cluster) -> None:
     cluster.open = []
     one = decider(cluster)
