@@ -14,15 +14,14 @@ from tests.wire.test_transactional_producer import committed
 from tests.wire.test_two_phase_commit import node as node_of_two_phases
 
 from penstock.client.admin import Admin
-from penstock.client.admin.configs import ConfigChange, ConfigOperation, ResourceType
 from penstock.client.admin.topics import NewTopic
-from penstock.client.blocking import BlockingCluster, Pauses, transactions
+from penstock.client.blocking import BlockingCluster, transactions
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
-from penstock.pipeline.datasource.decisions_topic import PARTITIONS, DecisionsTopic, new_topic
+from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
 from penstock.pipeline.datasource.exactly_once import (
     QUERY_ID,
     ExactlyOnceWriter,
@@ -42,8 +41,6 @@ from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
 from penstock.protocol.address import Address
-from penstock.protocol.errors import KafkaError
-from penstock.protocol.hashing import partition_for_key
 
 keeping = node_of_two_phases
 MOST_LOOKS = 10_000
@@ -267,36 +264,6 @@ async def test_what_no_broker_lists_as_its_coordinator_moves_is_not_taken_for_ab
         Decider(cluster, sink.decisions_topic, query).decide(1, [done])
 
 
-def test_what_is_forgotten_leaves_nothing_but_others_stay(sink: SinkOptions, cluster: BlockingCluster) -> None:
-    query, other = uuid4().hex, uuid4().hex
-    for name in (query, other):
-        Decider(cluster, sink.decisions_topic, name).decide(0, [])
-    Decider(cluster, sink.decisions_topic, query).forget()
-    last = {name: DecisionsTopic(cluster, sink.decisions_topic, name).last() for name in (query, other)}
-    assert last == {query: None, other: Decision(0, ())}
-
-
-async def test_a_topic_for_decisions_that_deletes_is_refused(
-    sink: SinkOptions, cluster: BlockingCluster, servers: str
-) -> None:
-    name = f"{sink.topic}-deletes"
-    async with Admin(servers) as admin:
-        await admin.topics.create(NewTopic(name=name, partitions=1, configs={"cleanup.policy": "compact,delete"}))
-        with pytest.raises(KafkaError, match=f"--alter --topic {name} --add-config cleanup.policy=compact"):
-            Decider(cluster, name, "some").decide(0, [])
-        await admin.configs.alter(
-            ResourceType.TOPIC, name, [ConfigChange("cleanup.policy", ConfigOperation.SET, "compact")]
-        )
-    Decider(cluster, name, "some").decide(0, [])
-
-
-@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(0, 1, "1"), (1, 1, "1"), (2, 2, "1"), (5, 3, "2")])
-def test_decisions_have_replicas_as_there_are_brokers(brokers: int, replicas: int, in_sync: str) -> None:
-    topic = new_topic("decisions", brokers)
-    configs = {config.name: config.value for config in topic.configs}
-    assert (topic.replication_factor, configs["min.insync.replicas"]) == (replicas, in_sync)
-
-
 async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingCluster, servers: str) -> None:
     assert sink.topic is not None
     query = uuid4().hex
@@ -392,53 +359,3 @@ def test_a_query_that_now_reads_what_is_committed_goes_on_behind_an_open_transac
     assert set(seen.latest(partitions).values()) == {0}
     assert seen.latest(partitions, read) == read
     TransactionCoordinators(cluster).end(left, commits=False)
-
-
-def test_a_decision_is_found_behind_another_querys_that_is_under_way(
-    sink: SinkOptions, cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two queries of one partition: the first decider dies as it writes, and the second one dies after it has."""
-    first, second = _of_one_partition()
-    dead = Decider(cluster, sink.decisions_topic, first)
-
-    class Outlived(Decider):
-        def _take(self, step: Step) -> Any:
-            if isinstance(step, Write):
-                dead._take(Fence())
-                assert dead._topic is not None
-                assert dead._identity is not None
-                dead._topic.write(dead._identity, Decision(0, ()))
-            return super()._take(step)
-
-    Outlived(cluster, sink.decisions_topic, second).decide(4, [])
-    waits: list[None] = []
-
-    def end_it(pauses: Pauses) -> None:
-        waits.append(None)
-        dead._take(Fence())
-
-    monkeypatch.setattr(Pauses, "take", end_it)
-    assert DecisionsTopic(cluster, sink.decisions_topic, second).last() == Decision(4, ())
-    assert waits
-
-
-async def test_a_decision_is_found_where_the_topic_has_got_more_partitions(
-    sink: SinkOptions, cluster: BlockingCluster, servers: str
-) -> None:
-    name = f"{sink.topic}-decisions"
-    queries = [uuid4().hex for _ in range(9)]
-    for query in queries:
-        Decider(cluster, name, query).decide(0, [])
-    async with Admin(servers) as admin:
-        await admin.topics.create_partitions(name, PARTITIONS + 1)
-        while len(cluster.partitions_there([name])[name]) == PARTITIONS:
-            pass
-    assert [DecisionsTopic(cluster, name, query).last() for query in queries] == [Decision(0, ())] * 9
-
-
-def _of_one_partition() -> tuple[str, str]:
-    first = uuid4().hex
-    while True:
-        second = uuid4().hex
-        if len({partition_for_key(name.encode(), PARTITIONS) for name in (first, second)}) == 1:
-            return first, second

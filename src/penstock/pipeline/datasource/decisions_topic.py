@@ -6,22 +6,25 @@ The last record of a query's key counts. It is looked for from the end backwards
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from penstock.client.blocking import BlockingCluster, Pauses, TopicPartition, now_ms
+from penstock.client.blocking.fetch import FetchedRecords
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.produce import BlockingProducer, ProducerIdentity
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.errors import raise_for
 from penstock.client.settings import wall_clock_ms
 from penstock.client.values import EARLIEST, LATEST, IsolationLevel
-from penstock.pipeline.arrow.record_spans import AbortedFilter
+from penstock.pipeline.arrow.record_spans import AbortedFilter, LocatedBatch
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import RangeFetcher
+from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.once.decision import Decision, decode_decision
 from penstock.pipeline.options.source import SourceOptions, source_options
 from penstock.pipeline.options.table import read_options
+from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import partition_for_key
 from penstock.protocol.messages.create_topics import (
@@ -47,6 +50,7 @@ POLICY, COMPACT = "cleanup.policy", "compact"
 CONFIGS: Final = {
     POLICY: COMPACT,
     "segment.bytes": "16777216",
+    "max.message.bytes": "8388608",
     "min.cleanable.dirty.ratio": "0.1",
     "unclean.leader.election.enable": "false",
 }
@@ -96,16 +100,24 @@ class DecisionsTopic:
         self._cluster, self._key = cluster, query.encode()
         self.partition: Final = partition or self._partition_in(name)
         options = {"bootstrap.servers": "of.the.cluster:1", "subscribe": name, "isolation.level": "read_committed"}
-        source = source_options(read_options({**options, "failOnDataLoss": "false"}), streaming=False)
+        source = source_options(read_options(options), streaming=False)
         self._source: SourceOptions = source.replace(settings=cluster.settings)
 
     def _partition_in(self, name: str) -> TopicPartition:
-        """The same, should the topic get more partitions."""
+        """The same, should the topic get more partitions. KafkaError for one that has fewer: then it were another."""
         if not self._cluster.partitions_there([name]):
             self._create(name)
         check_configs(name, self._configs_of(name))
         count = len(self._cluster.partitions_of([name])[name])
-        return name, partition_for_key(self._key, min(count, PARTITIONS))
+        if count < PARTITIONS:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"the topic {name!r} is for decisions, and has fewer than {PARTITIONS} partitions: once it gets more, "
+                "what was decided is looked for in another one, and a batch that runs again then comes twice. End its "
+                f"queries, and `penstock topics --alter --topic {name} --partitions {PARTITIONS}` makes it fit; else "
+                "name another topic (penstock.sink.decisions.topic)",
+            )
+        return name, partition_for_key(self._key, PARTITIONS)
 
     def _create(self, name: str) -> None:
         topic = new_topic(name, len(self._cluster.metadata.brokers))
@@ -167,7 +179,7 @@ class DecisionsTopic:
     def _last_in(self, start: int, end: int) -> bytes | None:
         """In plain Python: a process that commits a batch is new, and would load compiled code for a few records."""
         found: bytes | None = None
-        for fetched, batches in RangeFetcher(self._cluster, self._source, OffsetRange(*self.partition, start, end)):
+        for fetched, batches in self._fetched(OffsetRange(*self.partition, start, end)):
             aborted = AbortedFilter(fetched.aborted)
             for batch in batches:
                 if not aborted.hides(batch, fetched.records):
@@ -175,12 +187,22 @@ class DecisionsTopic:
                         found = record.value or FORGOTTEN if record.key == self._key else found
         return found
 
+    def _fetched(self, wanted: OffsetRange) -> Iterator[tuple[FetchedRecords, list[LocatedBatch]]]:
+        """PipelineError where some do not come: what was decided may be among them. The batch runs again then."""
+        try:
+            yield from RangeFetcher(self._cluster, self._source, wanted)
+        except PipelineError as error:
+            raise PipelineError(f"What was decided last is not known: {wanted} did not come, or are gone.") from error
+
     def forget(self) -> None:
         """The query is over, and nobody comes again to look."""
         self._send(encode_batch([Record(timestamp_ms=wall_clock_ms(), key=self._key, value=None)]), None)
 
     def write(self, identity: ProducerIdentity, decision: Decision) -> None:
-        """Within the transaction of the decider, which is open then. KafkaError where another one has come."""
+        """Within the transaction of the decider, which is open then. KafkaError where another one has come.
+
+        Compressed: a decision is one record, and names of ten thousand tasks would be larger than brokers take.
+        """
         TransactionCoordinators(self._cluster).add(identity, [self.partition])
         batch = encode_batch(
             [Record(timestamp_ms=wall_clock_ms(), key=self._key, value=decision.encode())],
@@ -188,6 +210,7 @@ class DecisionsTopic:
             producer_epoch=identity.epoch,
             base_sequence=identity.take_sequences(self.partition, 1),
             is_transactional=True,
+            compression=Compression.GZIP,
         )
         self._send(batch, identity.transactional_id)
 
