@@ -6,14 +6,15 @@ cases the id is new.
 """
 
 from typing import Final
+from urllib.parse import quote
 
 PREFIX: Final = "penstock-sink"
 SEPARATOR: Final = "/"
 
 
 def ids_of(query: str) -> str:
-    """What the ids of a query's tasks begin with."""
-    return f"{PREFIX}{SEPARATOR}{query}{SEPARATOR}"
+    """What the ids of a query's tasks begin with, and those of no other query: names of writes may have any letters."""
+    return f"{PREFIX}{SEPARATOR}{quote(query, safe='')}{SEPARATOR}"
 
 
 def decider_of(query: str) -> str:

@@ -109,6 +109,14 @@ def test_an_id_is_taken_again_by_a_later_batch_alone() -> None:
     assert not decider_of("q").startswith(ids_of("q"))
 
 
+@pytest.mark.parametrize("other", ["day/1", "day/", "day%2F1", "day 1"])
+def test_no_querys_ids_begin_as_those_of_another_one(other: str) -> None:
+    """Names of writes may have any letters."""
+    assert not TaskNames(other, "w").take(0).startswith(ids_of("day"))
+    assert TaskNames(other, "w").take(0).startswith(ids_of(other))
+    assert len({ids_of(name) for name in ("day/1", "day%2F1", "day 1")}) == 3
+
+
 def test_a_process_has_as_many_ids_as_a_batch_has_tasks_there() -> None:
     names = TaskNames("q", "w")
     taken = {names.take(batch) for batch in range(100) for _ in range(3)}
