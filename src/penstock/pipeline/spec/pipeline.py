@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.sink import DELIVERY, EXACTLY_ONCE
+from penstock.pipeline.options.table import known_name
 from penstock.pipeline.spec.places import TextPlace
 from penstock.pipeline.values.kinds import TypedValues
 from penstock.protocol.value import Value, fresh
@@ -179,8 +180,9 @@ class SinkSpec(Value):
         return self.option("topic") if self.format in (PENSTOCK, KAFKA) else None
 
     def option(self, name: str) -> str | None:
-        """Without regard to case."""
-        return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
+        """Without regard to case; an option of `format("penstock")` may have a prefix, too."""
+        own = known_name if self.format == PENSTOCK else str
+        return next((value for key, value in self.options.items() if (own(key) or key).lower() == name.lower()), None)
 
 
 class PipelineSpec(Value):

@@ -23,6 +23,10 @@ LOST = "rows of a batch that runs again are there twice"
             "sink out writes exactly once, for readers with isolation.level=read_committed",
         ),
         (
+            "{topic: out, Kafka.penstock.sink.delivery: exactly-once}",
+            "sink out writes exactly once, for readers with isolation.level=read_committed",
+        ),
+        (
             "{format: parquet, path: /a/b}",
             "sink b writes exactly once, for readers that go by _spark_metadata, as Spark does",
         ),
