@@ -41,6 +41,7 @@ from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
 from penstock.protocol.address import Address
+from penstock.protocol.errors import KafkaError
 
 keeping = node_of_two_phases
 MOST_LOOKS = 10_000
@@ -359,3 +360,11 @@ def test_a_query_that_now_reads_what_is_committed_goes_on_behind_an_open_transac
     assert set(seen.latest(partitions).values()) == {0}
     assert seen.latest(partitions, read) == read
     TransactionCoordinators(cluster).end(left, commits=False)
+
+
+@pytest.mark.parametrize("servers", ["bootstrap"], indirect=True)
+def test_a_transaction_that_brokers_let_last_less_is_told_with_both_settings(cluster: BlockingCluster) -> None:
+    with pytest.raises(
+        KafkaError, match=r"900001 ms \(kafka\.transaction\.timeout\.ms\) are more .* transaction\.max\.timeout\.ms"
+    ):
+        TransactionCoordinators(cluster).begin(uuid4().hex, 900_001)

@@ -85,7 +85,13 @@ class TransactionCoordinators:
     def _begun(self, request: InitProducerIdRequest, version: int | None = None) -> ProducerIdentity:
         name = request.transactional_id or ""
         response = self._asked(name, ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse, version=version)
-        raise_for(response.error_code, f"beginning as {name!r}")
+        about = f"beginning as {name!r}"
+        if response.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            about += (
+                f": {request.transaction_timeout_ms} ms (kafka.transaction.timeout.ms) are more than the brokers' "
+                "transaction.max.timeout.ms"
+            )
+        raise_for(response.error_code, about)
         return ProducerIdentity(response.producer_id, response.producer_epoch, name)
 
     def add(self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:

@@ -2,6 +2,7 @@
 
 from penstock.client.blocking import ClusterSettings
 from penstock.client.blocking.produce import ALL_REPLICAS
+from penstock.client.blocking.transactions import WITHOUT_TIMEOUT_MS
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.table import Options, cluster_settings
 from penstock.pipeline.options.values import choice
@@ -13,6 +14,8 @@ BATCH_BYTES = 1_000_000
 DELIVERY_TIMEOUT_MS = 120_000
 TRANSACTION_TIMEOUT_MS = 900_000
 """The longest that brokers allow by default."""
+LONGEST_TRANSACTION_MS = WITHOUT_TIMEOUT_MS - 1
+"""By the next number a cluster tells of a transaction that it keeps until it is decided about."""
 DELIVERY = "penstock.sink.delivery"
 DELIVERIES = AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 DECISIONS_TOPIC = "penstock-sink-decisions"
@@ -63,5 +66,7 @@ def sink_options(options: Options) -> SinkOptions:
         is_exactly_once=delivery == EXACTLY_ONCE,
         name=options.text("penstock.sink.id") or "",
         decisions_topic=options.text("penstock.sink.decisions.topic") or DECISIONS_TOPIC,
-        transaction_timeout_ms=options.number("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS, 1),
+        transaction_timeout_ms=min(
+            options.number("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS, 1), LONGEST_TRANSACTION_MS
+        ),
     )

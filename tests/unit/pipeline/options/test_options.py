@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 
+from penstock.client.blocking.transactions import WITHOUT_TIMEOUT_MS
 from penstock.client.credentials import Credentials
 from penstock.client.values import IsolationLevel
 from penstock.pipeline.errors import PipelineError
@@ -164,6 +165,8 @@ def test_a_sink_writes_exactly_once_where_it_says_so() -> None:
     once = {"bootstrap.servers": "a:1", "penstock.sink.delivery": "Exactly-Once", "kafka.transaction.timeout.ms": "5"}
     sink = sink_options(read_options({**once, "penstock.sink.id": "daily"}))
     assert (sink.is_exactly_once, sink.name, sink.transaction_timeout_ms) == (True, "daily", 5)
+    longest = sink_options(read_options(once | {"kafka.transaction.timeout.ms": str(WITHOUT_TIMEOUT_MS)}))
+    assert longest.transaction_timeout_ms < WITHOUT_TIMEOUT_MS, "by that a transaction is known that is kept"
     with pytest.raises(PipelineError, match="it must be at-least-once or exactly-once"):
         sink_options(read_options(once | {"penstock.sink.delivery": "once"}))
     for more in ({"kafka.acks": "1"}, {"kafka.enable.idempotence": "false"}):
