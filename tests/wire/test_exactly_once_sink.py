@@ -276,7 +276,7 @@ async def test_of_two_that_decide_one_does(sink: SinkOptions, cluster: BlockingC
                 Decider(cluster, sink.decisions_topic, query).decide(0, [other])
             return super()._take(step)
 
-    with pytest.raises(PipelineError, match="another process decides"):
+    with pytest.raises(PipelineError, match="another process has begun to decide"):
         Late(cluster, sink.decisions_topic, query).decide(0, [one])
     assert await committed(servers, sink.topic) == [b"other"]
     Decider(cluster, sink.decisions_topic, query).decide(1, [])

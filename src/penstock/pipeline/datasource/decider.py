@@ -21,6 +21,7 @@ from penstock.pipeline.once.deciding import (
     AbortedError,
     End,
     Fence,
+    FencedError,
     ListOpen,
     Look,
     LostError,
@@ -111,6 +112,12 @@ class Decider:
             decision: Decision = end.value
             self._remember(decision)
             return decision
+        except FencedError as error:
+            raise PipelineError(
+                f"Query {self._query}: {error}. The batch runs again, and nothing is lost: mostly it was the end of a "
+                "run that was stopped just before. If it fails so each time, two runs have the same checkpoint: end "
+                "one of them."
+            ) from error
         except OutrunError as error:
             raise PipelineError(
                 f"Query {self._query}: {error}. Two runs have the same checkpoint, or it was set back: then begin "
@@ -199,7 +206,10 @@ class Decider:
                 raise
             is_written = False
         if not is_written:
-            raise OutrunError("another process decides at the same time")
+            raise FencedError(
+                f"batch {step.decision.batch} is not decided: another process has begun to decide, or the cluster took "
+                f"longer than {DECIDING_TIMEOUT_MS // 1_000} s"
+            )
 
     def _end(self, transaction: TransactionName, *, commits: bool) -> bool | None:
         is_done = self._coordinators.end(transaction, commits=commits)

@@ -57,6 +57,8 @@ CONFIGS: Final = {
 FORGOTTEN: Final = b""
 DECIDING_TIMEOUT_MS: Final = 60_000
 """What a decider has left that died before it had decided, is aborted then, if no other one comes first."""
+DELIVERY_TIMEOUT_MS: Final = DECIDING_TIMEOUT_MS // 2
+"""What is tried for longer ends with its transaction, and looks as if another process had ended it."""
 LONGEST_WAIT_MS: Final = DECIDING_TIMEOUT_MS + 30_000
 """Brokers look for what is to be aborted at intervals (transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
 TOPIC: Final = 2
@@ -215,7 +217,9 @@ class DecisionsTopic:
         self._send(batch, identity.transactional_id)
 
     def _send(self, batch: bytearray, transactional_id: str | None) -> None:
-        producer = BlockingProducer(self._cluster, transactional_id=transactional_id)
+        producer = BlockingProducer(
+            self._cluster, delivery_timeout_ms=DELIVERY_TIMEOUT_MS, transactional_id=transactional_id
+        )
         try:
             producer.send({self.partition: batch})
             producer.flush()

@@ -62,6 +62,10 @@ class OutrunError(Exception):
     """Another process of the same query is further: this one has nothing to say any more."""
 
 
+class FencedError(OutrunError):
+    """Another process has come to `Fence` since, or this one took too long: whether one is further is not known."""
+
+
 class AbortedError(Exception):
     """A task's transaction is not there any more: its time was over, or someone has ended it. The batch runs again."""
 

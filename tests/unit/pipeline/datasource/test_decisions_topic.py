@@ -5,16 +5,19 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.client.fake_cluster import TOPIC, FakeCluster, Script, served_in_a_thread
 
-from penstock.client.blocking import BlockingCluster, ClusterSettings
-from penstock.pipeline.datasource.decisions_topic import CONFIGS, DecisionsTopic
+from penstock.client.blocking import BlockingCluster, ClusterSettings, Pauses, produce
+from penstock.client.blocking.produce import ProducerIdentity
+from penstock.pipeline.datasource.decisions_topic import CONFIGS, DECIDING_TIMEOUT_MS, DecisionsTopic
 from penstock.pipeline.errors import PipelineError
-from penstock.protocol.errors import ErrorCode
+from penstock.pipeline.once.decision import Decision
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from penstock.protocol.requests.api import ApiKey
 
 
@@ -42,6 +45,25 @@ def test_decisions_that_are_gone_are_not_taken_for_none(fake: FakeCluster) -> No
     cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
     with pytest.raises(PipelineError, match="What was decided last is not known: offsets 0 to 4 of partition 0"):
         DecisionsTopic(cluster, TOPIC, "query", (TOPIC, 0)).last()
+    cluster.close()
+
+
+def test_who_decides_tries_no_longer_than_its_transaction_lasts(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the time-out of its own transaction would look like another process."""
+    assert fake.broker is not None
+    now = iter(range(0, 10 * DECIDING_TIMEOUT_MS, 1_000))
+    monkeypatch.setattr(produce, "now_ms", lambda: next(now))
+    monkeypatch.setattr(Pauses, "take", lambda _: None)
+    refused = PartitionProduceResponse(index=0, error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    answer = ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=[refused])])
+    fake.scripts[ApiKey.PRODUCE] = [lambda _: answer] * 200
+    cluster = BlockingCluster(ClusterSettings((fake.broker.address,)))
+    identity = ProducerIdentity(1, 0, "id", added={(TOPIC, 0): None})
+    with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
+        DecisionsTopic(cluster, TOPIC, "query", (TOPIC, 0)).write(identity, Decision(0, ()))
+    assert next(now) < DECIDING_TIMEOUT_MS
     cluster.close()
 
 
