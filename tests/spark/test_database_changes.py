@@ -12,9 +12,12 @@ from tests.databases import postgresql
 from tests.spark.changes import COLUMNS, as_records, history, last_rows, shuffled_and_doubled, versions_of
 from tests.spark.topics import new_topic, write
 
+from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import moved_by
+from penstock.pipeline.running.keyed_sinks import keyed_rows
 from penstock.pipeline.running.run import run_pipeline
 from penstock.pipeline.spec.parts import pipeline_spec
-from penstock.pipeline.spec.pipeline import PipelineSpec
+from penstock.pipeline.spec.pipeline import ChangesSpec, PipelineSpec, SinkSpec
 from penstock.testing.pipeline import Message, outcome
 
 
@@ -64,6 +67,27 @@ def test_a_table_has_each_version(spark: SparkSession, servers: str, tmp_path: P
     columns = """id, "__START_AT", coalesce("__END_AT", ''), __deleted"""
     rows = rows_of(database, f'SELECT {columns} FROM customers ORDER BY id, "__START_AT"')
     assert rows == sorted((key, begin, end, gone) for key, _, begin, end, gone in versions_of(changes))
+
+
+def test_where_rows_are_removed_none_are_handed_from_task_to_task(spark: SparkSession) -> None:
+    """A change that comes after a later deletion would bring its row back."""
+    rows = spark.readStream.format("rate").load().selectExpr("value AS id", "timestamp AS __position")
+    small, again = spark.range(3), spark.readStream.format("rate").load().selectExpr("value AS id")
+    for stays in (rows, rows.where("id > 1").coalesce(1), rows.join(small, "id"), rows.union(rows)):
+        assert moved_by(stays) == []
+    moving = {
+        "Repartition": rows.repartition(2),
+        "RepartitionByExpression": rows.repartition(2, "id").where("id > 1"),
+        "Join": rows.join(again, "id"),
+        "Deduplicate": rows.dropDuplicates(["id"]),
+        "Aggregate": rows.groupBy("id").count(),
+    }
+    assert {name: moved_by(frame) for name, frame in moving.items()} == {name: [name] for name in moving}
+    changes = ChangesSpec(("id",), "__position", removes=True)
+    with pytest.raises(PipelineError, match=r"Sink t: deletes: remove needs .* has a Join, which .* say deletes: mark"):
+        keyed_rows(moving["Join"], SinkSpec({"table": "t"}, "sql"), changes)
+    for sink, kind in (("sql", changes.replace(removes=False)), ("delta", changes)):
+        keyed_rows(moving["Join"], SinkSpec({"table": "t"}, sink), kind)
 
 
 def test_what_is_no_change_goes_to_the_dead_letters(spark: SparkSession) -> None:

@@ -23,6 +23,8 @@ BY_FILE_SYSTEM: Final = [
     f"{STREAMING}.{package}FileSystemBasedCheckpointFileManager" for package in ("checkpointing.", "")
 ]
 """The first is of Spark 4.1 and later."""
+MOVING: Final = ("Aggregate", "Deduplicate", "Distinct", "Group", "Rebalance", "Repartition", "WithState")
+"""Within the names of what hands rows from task to task."""
 _numbers: Final[dict[str, int]] = {}
 """Of the queries of this process."""
 
@@ -168,6 +170,30 @@ def names_of_reads(frame: DataFrame) -> list[str]:
     all_of_them = map(leaves.apply, range(leaves.size()))
     streams = [leaf for leaf in all_of_them if "StreamingRelation" in leaf.getClass().getName()]
     return [leaf.sourceIdentifyingName().toString().removeprefix("name=").strip('"') for leaf in streams]
+
+
+def moved_by(frame: DataFrame) -> list[str]:
+    """What of a frame hands rows from task to task, as Spark calls it, so that they come in another order; none without
+    a JVM.
+    """
+    if not hasattr(frame, "_jdf"):
+        return []
+    found, plans = [], [frame._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        inputs = plan.children()
+        below = [inputs.apply(number) for number in range(inputs.size())]
+        name = str(plan.nodeName())
+        if name == "Join":
+            moves = all(one.isStreaming() for one in below)  # a table that is small comes to each task
+        elif name == "Repartition":
+            moves = plan.shuffle()  # `coalesce` does not
+        else:
+            moves = any(word in name for word in MOVING)
+        if moves:
+            found.append(name)
+        plans += below
+    return found
 
 
 class TextFiles:

@@ -90,12 +90,10 @@ def storing(target: TableTarget) -> Callable[[Iterator[pa.RecordBatch]], Iterato
             table: Table | None = None
             for chunk in in_chunks(batches):
                 table = _table(target, engine) if table is None else table
-                with engine.begin() as connection:
-                    rows = newest(target, chunk.to_pylist())
-                    _store(connection, table, target, rows)
-                if target.keeps_history:
+                rows = newest(target, chunk.to_pylist())
+                for part in (_store, _end if target.keeps_history else _remove):
                     with engine.begin() as connection:
-                        _end(connection, table, target, rows)
+                        part(connection, table, target, rows)
                 yield pa.RecordBatch.from_arrays([pa.nulls(chunk.num_rows, pa.bool_())], [WRITTEN])
 
     return store
@@ -103,7 +101,7 @@ def storing(target: TableTarget) -> Callable[[Iterator[pa.RecordBatch]], Iterato
 
 def newest(target: TableTarget, rows: Sequence[Row]) -> list[Row]:
     """Of each key the one with the largest sequence (of versions each once), in the order of keys: so tasks cannot wait
-    for each other.
+    for each other, as a transaction has one statement.
     """
     found: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -169,13 +167,17 @@ def _end(connection: Connection, table: Table, target: TableTarget, rows: Sequen
 
 
 def _store(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
-    gone = [row for row in rows if target.removes and row[DELETED]]
     dialect = connection.dialect.name
     kept = [_stored(row, table, target, dialect) for row in rows if not (target.removes and row[DELETED])]
     if kept:
         connection.execute(upsert(table, target, list(kept[0]), dialect), kept)
+
+
+def _remove(connection: Connection, table: Table, target: TableTarget, rows: Sequence[Row]) -> None:
+    names = (*target.keys, target.sequence)
+    gone = [row for row in rows if target.removes and row[DELETED]]
     if gone:
-        names = (*target.keys, target.sequence)
+        dialect = connection.dialect.name
         connection.execute(removal(table, target), [_parameters(row, names, table, dialect) for row in gone])
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as sf
 
 from penstock.pipeline.datasource.writer import WRITTEN
 from penstock.pipeline.errors import PipelineError
+from penstock.pipeline.jvm import moved_by
 from penstock.pipeline.running.lake_merges import versions
 from penstock.pipeline.running.rules import failure
 from penstock.pipeline.running.views import planned
@@ -28,6 +29,12 @@ def keyed_rows(frame: DataFrame, sink: SinkSpec, changes: ChangesSpec) -> DataFr
         is_deleted = sf.expr(changes.apply_as_deletes.text)
     else:
         is_deleted = sf.col(DELETED) if DELETED in frame.columns else sf.lit(False)
+    moved = moved_by(frame) if sink.format == SQL and changes.removes else []
+    if moved:
+        raise PipelineError(
+            f"Sink {sink.name}: deletes: remove needs the changes of a row in their order, and its query has a "
+            f"{moved[0]}, which hands rows from task to task: leave it out, or say deletes: mark."
+        )
     has_all = reduce(and_, (sf.col(name).isNotNull() for name in needed))
     missing = failure(sink, f"a row has no {' or no '.join(needed)} (bad values go to a source's dead_letter)")
     frame = frame.where(sf.when(has_all, sf.lit(True)).otherwise(missing))

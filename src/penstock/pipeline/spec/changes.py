@@ -4,12 +4,13 @@ The words of a sink are those of Spark's AUTO CDC.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from penstock.pipeline.options.table import known_name
 from penstock.pipeline.options.values import nearest
 from penstock.pipeline.spec.notes import Notes
-from penstock.pipeline.spec.pipeline import DELTA, ICEBERG, SQL, ChangesSpec, SqlText
+from penstock.pipeline.spec.pipeline import DELTA, ICEBERG, SQL, ChangesSpec, PipelineSpec, SinkSpec, SqlText
 from penstock.pipeline.spec.places import Way
 from penstock.protocol.value import Value
 
@@ -25,6 +26,8 @@ END_AT: Final = "__END_AT"
 WITH_KEYS: Final = (SQL, DELTA, ICEBERG)
 """The formats of sinks that change rows by their keys."""
 OF_CHANGES: Final = ("keys", "sequence_by", "apply_as_deletes", "deletes", "stored_as_scd_type")
+CUT: Final = ("minPartitions", "maxRecordsPerPartition")
+"""Options by which several tasks read what one partition has for a batch."""
 MARK, REMOVE = DELETES = ("mark", "remove")
 
 
@@ -86,6 +89,21 @@ def take_changes(notes: Notes, options: dict[str, str], kind: str, way: Way) -> 
         removes=removes,
         keeps_history=keeps_history,
     )
+
+
+def order_problems(spec: PipelineSpec, sinks: Sequence[tuple[SinkSpec, Way]]) -> Iterator[tuple[Way, str]]:
+    """Where a sink that removes rows may get an earlier change of one after the deletion: it would bring it back."""
+    for sink, way in sinks:
+        if sink.format != SQL or sink.changes is None or not sink.changes.removes:
+            continue
+        for name, source in spec.sources.items():
+            for option in source.options:
+                if known_name(option) in CUT:
+                    yield (
+                        (*way, "deletes"),
+                        f"deletes: {REMOVE} needs the changes of a row in their order, and with {option} of {name} "
+                        f"several tasks read a partition: leave it out, or say deletes: {MARK}.",
+                    )
 
 
 def _kinds(notes: Notes, given: Mapping[str, str], way: Way) -> tuple[bool, bool]:

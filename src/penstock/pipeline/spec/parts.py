@@ -7,7 +7,7 @@ from typing import Final
 from penstock.pipeline.errors import UnfitSchemaError
 from penstock.pipeline.options.table import known_name
 from penstock.pipeline.options.values import nearest
-from penstock.pipeline.spec.changes import OF_CHANGES, take_changes, take_source_changes
+from penstock.pipeline.spec.changes import OF_CHANGES, order_problems, take_changes, take_source_changes
 from penstock.pipeline.spec.declared_options import shown, take_delivery, wrong_options
 from penstock.pipeline.spec.formats import READ, WITH_A_PATH, WRITTEN
 from penstock.pipeline.spec.given_values import SET, with_values
@@ -112,7 +112,8 @@ class _Reader(Notes):
             spark=self._spark(parts.get("spark", {})),
             sql_place=self.places.of_text(("sql",)),
         )
-        self.note_all(tempo_problems(spec, list(zip(own, ways, strict=True))))
+        placed = list(zip(own, ways, strict=True))
+        self.note_all((*tempo_problems(spec, placed), *order_problems(spec, placed)))
         return spec
 
     # -- the single parts ---------------------------------------------------------------------------------------------

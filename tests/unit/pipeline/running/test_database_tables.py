@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from sqlalchemy import Boolean, Column, MetaData, Table, Text, create_engine
+from sqlalchemy import Boolean, Column, Engine, MetaData, Table, Text, create_engine, event
 from sqlalchemy.dialects import postgresql
 from tests.spark.changes import history, last_rows, shuffled_and_doubled, versions_of
 
@@ -62,6 +62,30 @@ def test_changes_in_their_order_remove_rows(target: TableTarget) -> None:
     late = [{"lsn": 1, "op": "d", "row": one["row"]} for one in changes]
     store(target, late)
     assert rows_in(target, "id, name, amount") == last_rows(changes)
+
+
+def test_no_transaction_has_the_keys_of_two_statements(target: TableTarget) -> None:
+    """Tasks that write the same rows, each in the order of keys, would else wait for each other."""
+    target = target.replace(removes=True)
+    ready(target, COLUMNS, may_create=True)
+    said: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        said.append(statement.split()[0])
+
+    def end(connection: Any) -> None:
+        said.append("commit")
+
+    event.listen(Engine, "before_cursor_execute", note)
+    event.listen(Engine, "commit", end)
+    try:
+        kept, gone = ({"id": key, "name": "n", "amount": 0.0} for key in (2, 1))
+        rows = [{"lsn": 1, "op": "u", "row": kept}, {"lsn": 2, "op": "d", "row": gone}]
+        store(target, [*rows[:1], *rows])
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+        event.remove(Engine, "commit", end)
+    assert [one for one in said if one in ("INSERT", "DELETE", "commit")][-3:] == ["commit", "DELETE", "commit"]
 
 
 VERSIONS = "id, name, __START_AT, coalesce(__END_AT, ''), __deleted = 1"

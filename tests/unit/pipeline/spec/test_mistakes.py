@@ -284,6 +284,18 @@ sink:
         ("  keys: [id]", "  mode: update", "6, column 1", "it needs keys, the columns by which a row is found again."),
         ("  table: customers", "  name: customers", "6, column 1", "format: sql needs table."),
         ("keys: [id]", "keys: id\n  deletes: removed", "11, column 3", "deletes: removed must be mark or remove."),
+        (
+            "  json: id BIGINT\nsink:",
+            "  json: id BIGINT\n  kafka.minPartitions: 8\nsink:\n  deletes: remove",
+            "8, column 3",
+            "deletes: remove needs the changes of a row in their order, and with kafka.minPartitions of source several",
+        ),
+        (
+            "  json: id BIGINT\nsink:",
+            "  json: id BIGINT\n  maxrecordsperpartition: 8\nsink:\n  deletes: remove",
+            "8, column 3",
+            "leave it out, or say deletes: mark.",
+        ),
         ("keys: [id]", "keys: id\n  stored_as_scd_type: 3", "11, column 3", "stored_as_scd_type: 3 must be 1 or 2."),
         ("format: sql", "format: parquet\n  path: /out", "11, column 3", "keys is for sinks of sql, delta, iceberg, "),
         ("keys: [id]", "keys: id\n  sequenced_by: at", "11, column 3", "sequenced_by is not known. Did you mean"),
@@ -291,5 +303,6 @@ sink:
 )
 def test_what_is_wrong_with_changes_of_databases(right: str, wrong: str, place: str, problem: str) -> None:
     assert load_yaml(CHANGES, "job").sinks[0].changes is not None
+    load_yaml(CHANGES.replace("\nsink:", "\n  minPartitions: 8\nsink:"), "job")
     lines = said(CHANGES.replace(right, wrong))
     assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
