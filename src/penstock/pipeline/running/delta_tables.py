@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ from penstock.pipeline.datasource.writer import in_chunks
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jvm import of_this_run
 from penstock.pipeline.running.lake_merges import (
+    ROW_NUMBER,
     condition,
     in_deltalake,
     merge_of_newest,
@@ -108,7 +110,11 @@ def _known(table: DeltaTable, keys: pa.Table, columns: Sequence[str]) -> pa.Tabl
     """Rows of the table with one of these keys, or a few more; `with_ends` looks at all columns of a key."""
     by_first = pc.field(keys.column_names[0]).isin(keys.column(0))
     found = table.to_pyarrow_dataset().to_table(columns=list(columns), filter=by_first)
-    return found.join(keys, keys.column_names, join_type="left semi") if found.num_rows else found
+    if not found.num_rows:
+        return found
+    numbered = found.select(keys.column_names).append_column(ROW_NUMBER, pa.array(np.arange(found.num_rows)))
+    wanted = numbered.join(keys, keys.column_names, join_type="left semi")  # which takes no nested columns
+    return found.take(wanted.column(ROW_NUMBER))
 
 
 def _query(batch: DataFrame) -> str:
