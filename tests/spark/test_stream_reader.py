@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pyspark.sql.types import StructType
-from tests.spark.query import Query, delete_records, named
+from tests.spark.query import Query, delete_records, named, values_of
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
 
 from penstock.client.blocking.offsets import committed_offsets
@@ -308,6 +308,13 @@ def test_what_is_there_at_the_start_of_an_available_now_query_is_all_it_reads(se
     assert not query.plan()
 
 
+def test_an_available_now_query_of_one_batch_plans_no_other(servers: str) -> None:
+    query = Query(servers, subscribe=filled_topic(servers, [6]))
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.next() == named(range(6))
+    assert not query.plan()
+
+
 def test_the_rows_of_a_small_batch_come_with_its_plan(servers: str) -> None:
     """Once: Spark keeps them for what asks for the batch again. Then the reader is its own kind again."""
     topic = filled_topic(servers, [3, 0, 4])
@@ -390,6 +397,27 @@ def test_a_spark_that_tells_no_beginning_gets_all_that_is_there(servers: str) ->
     write(servers, topic, 0, numbered(range(5, 9)))
     query.planned = json.dumps(reader().latestOffset())  # goes on from a checkpoint
     assert query.run() == named(range(5, 9))
+
+
+def test_a_spark_that_tells_no_beginning_asks_for_it_where_there_is_no_checkpoint(servers: str) -> None:
+    """It does not say whether there is one, before it wants to read."""
+    topic = filled_topic(servers, [3])
+    query = Query(servers, subscribe=topic)
+    assert query.next() == named(range(3))
+    write(servers, topic, 0, numbered(range(3, 5)))
+
+    def reader(**options: str) -> PenstockStreamReader:
+        return PenstockStreamReader(source_options(read_options(query.options | options), streaming=True))
+
+    wrong = reader(startingTimestamp="99999999999999")
+    end = json.loads(json.dumps(wrong.latestOffset()))
+    (part,) = wrong.partitions(json.loads(query.done or ""), end)
+    assert values_of(wrong.read(part)) == named(range(3, 5))
+    with pytest.raises(PipelineError, match="No record is as new as the starting timestamp"):
+        wrong.partitions(wrong.initialOffset(), end)
+    mended = reader()  # Spark has noted the end, and asks for this batch again
+    (part,) = mended.partitions(mended.initialOffset(), end)
+    assert values_of(mended.read(part)) == named(range(5))
 
 
 def test_a_spark_that_tells_no_beginning_refuses_limits(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,14 +97,16 @@ class PenstockStreamReader(RowsWithPlan):
         with plain_errors():
             if self._ended:
                 self._commit_to_group(from_json(self._ended))
-            self._ended = self._next_end(self._ended, takes_all=False)
+                self._ended = self._next_end(self._ended, takes_all=False)
+            else:
+                self._ended = self._first_end()
             return self._ended
 
     def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
         """The ranges of a batch; also of one that was planned before the query was stopped."""
         with plain_errors():
             seen, until = self._seen, from_json(end)
-            begin = from_json(start or end[FROM])
+            begin = from_json(start or end[FROM]) if start or FROM in end else self._first_position()
             if self._source.fail_on_data_loss:  # elsewhere `latestOffset` has told of it
                 seen.report_losses(begin, until)
             ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)
@@ -131,6 +133,19 @@ class PenstockStreamReader(RowsWithPlan):
             self._first = self._seen.first_position()
         return self._first
 
+    def _first_end(self) -> PositionJson:
+        """What is wrong with the beginning counts only where the query has no checkpoint: `partitions` knows, and tells
+        of it, where nothing says where the batch begins.
+        """
+        try:
+            self._first_position()
+        except PipelineError:
+            end = self._end(StreamPosition({}), True, 0)
+            if end is None:
+                raise
+            return to_json(end)
+        return self._next_end({}, takes_all=False)
+
     def _listing(self, *, is_restart: bool) -> Listing:
         """With failOnDataLoss=false, topics that were there at the start may be gone."""
         partitions = self._seen.partitions(may_be_missing=is_restart and not self._source.fail_on_data_loss)
@@ -145,7 +160,7 @@ class PenstockStreamReader(RowsWithPlan):
         begin = from_json(start) if start else self._first_position()
         end = self._end(begin, takes_all, wait_ms if start else 0)
         self._answered_ms = _now_ms()
-        if end is None:
+        if end is None or end == begin:
             return start or with_beginning(begin, begin)
         self._seen.report_losses(begin, end)
         if not takes_all:
