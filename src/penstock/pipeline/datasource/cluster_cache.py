@@ -5,12 +5,18 @@ use its parent's sockets.
 """
 
 import os
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from penstock.client.blocking import BlockingCluster, ClusterSettings
 
-_idle: dict[tuple[int, ClusterSettings], BlockingCluster] = {}
+MOST_IDLE: Final = 16
+"""Of other settings each: a process that goes on for long meets ever new ones, as passwords change."""
+
+_idle: OrderedDict[tuple[int, ClusterSettings], BlockingCluster] = OrderedDict()
+"""Who was lent last is the last."""
 
 
 @contextmanager
@@ -26,3 +32,5 @@ def borrowed_cluster(settings: ClusterSettings) -> Iterator[BlockingCluster]:
     kept = _idle.setdefault(key, cluster)
     if kept is not cluster:
         cluster.close()
+    if len(_idle) > MOST_IDLE:
+        _idle.popitem(last=False)[1].close()
