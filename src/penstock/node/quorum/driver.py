@@ -382,7 +382,7 @@ class QuorumDriver:
 
     def _examine(self, snapshot: SnapshotId) -> None:
         """Read it from the disk in a thread; the application decodes it then, step by step."""
-        self.threads.begin(self._snapshots.fetched, snapshot).add_done_callback(partial(self._fetched, snapshot))
+        self.threads.begin(self._snapshots.fetched(snapshot)).add_done_callback(partial(self._fetched, snapshot))
 
     def _fetched(self, snapshot: SnapshotId, fetched: asyncio.Future[bytes]) -> None:
         if self.raft.examining != snapshot:

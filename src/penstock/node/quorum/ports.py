@@ -38,8 +38,10 @@ class QuorumSnapshots(ports.Snapshots, Protocol):
     def load(self, snapshot: SnapshotId) -> bytes:
         """Of a snapshot that is complete."""
 
-    def fetched(self, snapshot: SnapshotId) -> bytes:
-        """The fetched snapshot, once it is whole on the disk. Runs in a thread beside everything else."""
+    def fetched(self, snapshot: SnapshotId) -> Callable[[], bytes]:
+        """What reads the fetched snapshot once it is whole on the disk. Runs in a thread beside everything else, also
+        beside the next fetch.
+        """
 
 
 class QuorumStateFile(Protocol):

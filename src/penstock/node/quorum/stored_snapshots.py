@@ -7,12 +7,14 @@
 | `….checkpoint.tmp`          | one that is being written here                                                |
 
 The two newest are kept, so that a replica that fetches one is not disturbed by the next. What an interrupted fetch or
-write left is removed when the directory is opened. `write` and `fetched` may run in a thread; everything else belongs
-to the thread of the event loop, and so does what is forgotten: what it was told is there stays there while it reads.
+write left is removed when the directory is opened. `write`, and what `fetched` gives, may run in a thread; everything
+else belongs to the thread of the event loop, and so does what is forgotten: what it was told is there stays there while
+it reads.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import Final
 
@@ -79,9 +81,8 @@ class StoredSnapshots:
         """A snapshot is going to be fetched: forget what was there of it, and of any other."""
         with self._reporting():
             if self._partial is not None:
-                other, file, _ = self._partial
-                self._partial = None
-                file.close()
+                other = self._partial[0]
+                self._partial = None  # its file stays open while a thread reads it
                 self._disk.remove(self.path(other) + PARTIAL_SUFFIX)
             self._partial = snapshot, self._create(self.path(snapshot) + PARTIAL_SUFFIX), 0
 
@@ -91,9 +92,13 @@ class StoredSnapshots:
             file.write_at(piece, size)
         self._partial = snapshot, file, size + len(piece)
 
-    def fetched(self, snapshot: SnapshotId) -> bytes:
-        """The fetched snapshot, once it is whole on the disk. May run in a thread."""
-        file, size = self._fetched(snapshot)
+    def fetched(self, snapshot: SnapshotId) -> Callable[[], bytes]:
+        """What reads the fetched snapshot once it is whole on the disk. That may run in a thread, and another fetch may
+        begin meanwhile.
+        """
+        return partial(self._read_durable, *self._fetched(snapshot))
+
+    def _read_durable(self, file: OpenFile, size: int) -> bytes:
         with self._reporting():
             file.sync()
             return file.read_at(size, 0)
@@ -149,7 +154,6 @@ class StoredSnapshots:
 
     def _complete(self, file: OpenFile, path: str, whole_path: str) -> None:
         file.sync()
-        file.close()
         self._disk.rename(path, whole_path)
         self._disk.sync_directory(self._directory)
 

@@ -57,8 +57,8 @@ class WrittenSnapshots(MemorySnapshots):
     def load(self, snapshot: SnapshotId) -> bytes:
         return self.whole[snapshot]
 
-    def fetched(self, snapshot: SnapshotId) -> bytes:
-        return bytes(self.partial[snapshot])
+    def fetched(self, snapshot: SnapshotId) -> Callable[[], bytes]:
+        return partial(bytes, self.partial[snapshot])
 
 
 class MemoryState:

@@ -1,11 +1,12 @@
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.log.disk import Disk, OpenFile
+from penstock.log.health import Health
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.raft.ports import SnapshotId
@@ -65,6 +66,58 @@ def test_to_begin_forgets_what_was_there(tmp_path: Path) -> None:
     assert [name for name in names(tmp_path) if name.endswith(".part")] == [
         "00000000000000000030-0000000002.checkpoint.part"
     ]
+
+
+class SlowFile(OpenFile):
+    """Something else happens while it is synced."""
+
+    meanwhile: Callable[[], None]
+
+    def sync(self) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        super().sync()
+
+
+class SlowDisk(Disk):
+    meanwhile: Callable[[], None]
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        file = super().open(path, create=create)
+        fd, file.fd = file.fd, -1
+        slow = SlowFile(fd)
+        slow.meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        return slow
+
+
+@pytest.mark.parametrize("following", [FIRST, SECOND])
+def test_a_fetch_that_begins_while_a_thread_reads_the_one_before_does_not_disturb_it(
+    tmp_path: Path, following: SnapshotId
+) -> None:
+    """As where the leader changes: the next one may know of another snapshot, or of the same."""
+    disk = SlowDisk()
+    disk.meanwhile = lambda: snapshots.begin(following)
+    health = Health("log")
+    snapshots = StoredSnapshots(disk, str(tmp_path / "log"), health)
+    snapshots.begin(FIRST)
+    snapshots.add(FIRST, b"whole")
+    assert snapshots.fetched(FIRST)() == b"whole"
+    assert health.failure is None
+    snapshots.add(following, b"another")
+    late = snapshots.fetched(following)
+    snapshots.begin(following)
+    snapshots.add(following, b"an")
+    assert late() == b"another"
+
+
+def test_one_that_is_finished_while_a_thread_still_reads_it_does_not_disturb_it(tmp_path: Path) -> None:
+    """It was fetched twice, and the first reading said that it is good."""
+    snapshots = opened(tmp_path)
+    snapshots.begin(FIRST)
+    snapshots.add(FIRST, b"whole")
+    late = snapshots.fetched(FIRST)
+    snapshots.finish(FIRST)
+    assert late() == b"whole"
 
 
 def test_what_a_crash_left_is_removed_and_other_files_are_not(tmp_path: Path) -> None:
