@@ -8,13 +8,7 @@ from uuid import UUID
 from penstock.controller.heartbeats import Heartbeats
 from penstock.leadership.balancer import Balancer, BalanceSettings
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource
-from penstock.metadata.records import (
-    ConfigRecord,
-    MetadataRecord,
-    PartitionChangeRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.protocol.uuids import uuid_to_text
 from penstock.protocol.value import Value
 from penstock.raft.voters import Quorum
@@ -40,7 +34,7 @@ class QuorumUpgrade(Value):
 
 
 class Decision(Value, Generic[ReplyT]):
-    """The records are appended as one; the reply may be sent once they are committed.
+    """The records are appended as one, or in `parts`; the reply may be sent once they are committed.
 
     An `upgrade` of the quorum comes before them: nothing is appended where it is refused.
     """
@@ -51,23 +45,26 @@ class Decision(Value, Generic[ReplyT]):
     waits_for_brokers: bool = False
     """The reply goes out when all brokers in service have applied the records, and all that was before them."""
 
-    def parts(self) -> Iterator[list[MetadataRecord]]:
+    def parts(self, first: type[MetadataRecord] | None) -> Iterator[list[MetadataRecord]]:
         """The records of a decision on a large command, in parts that hold each on their own: whole topics, say.
 
-        So nobody applies all of them in one go.
+        So nobody applies all of them in one go. A part begins with such a record as `first`; None: all hold or none.
         """
         begun = 0
-        for number in range(MANY_RECORDS, len(self.records)):
-            if number - begun >= MANY_RECORDS and _begins_anew(self.records[number - 1], self.records[number]):
-                yield self.records[begun:number]
-                begun = number
+        if first is not None:
+            for number in range(MANY_RECORDS, len(self.records)):
+                before, record = self.records[number - 1], self.records[number]
+                if number - begun >= MANY_RECORDS and isinstance(record, first) and not _goes_on(before, record):
+                    yield self.records[begun:number]
+                    begun = number
         yield self.records[begun:]
 
 
-def _begins_anew(before: MetadataRecord, record: MetadataRecord) -> bool:
-    if isinstance(record, ConfigRecord) and isinstance(before, ConfigRecord):
-        return (record.resource_type, record.resource_name) != (before.resource_type, before.resource_name)
-    return isinstance(record, TopicRecord | RemoveTopicRecord | PartitionChangeRecord)
+def _goes_on(before: MetadataRecord, record: MetadataRecord) -> bool:
+    """Whether both are configs of one resource."""
+    if not isinstance(record, ConfigRecord) or not isinstance(before, ConfigRecord):
+        return False
+    return (record.resource_type, record.resource_name) == (before.resource_type, before.resource_name)
 
 
 class Chance(Protocol):

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.controller.decision import ControllerState, Decision
 from penstock.metadata.image import ClusterImage, TopicImage
+from penstock.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from penstock.protocol.requests.api import AnyApiKey, ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
@@ -50,6 +57,22 @@ DECISIONS: Final[dict[AnyApiKey, str]] = {
     ApiKey.UPDATE_FEATURES: "penstock.controller.update_features:decide_update_features",
 }
 """As `module:function`."""
+
+PARTS: Final[dict[AnyApiKey, type[MetadataRecord]]] = {
+    ApiKey.CREATE_TOPICS: TopicRecord,
+    ApiKey.DELETE_TOPICS: RemoveTopicRecord,
+    ApiKey.ALTER_CONFIGS: ConfigRecord,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ConfigRecord,
+    ApiKey.ALTER_PARTITION: PartitionChangeRecord,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: PartitionChangeRecord,
+    ApiKey.ELECT_LEADERS: PartitionChangeRecord,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: PartitionChangeRecord,
+}
+"""Of commands that ask for things which need not be done together: the record that begins what is done for another one.
+
+The records of all others hold together or not at all: a broker that is back is not known to be so before it is known
+what its crash may have cost.
+"""
 
 
 def is_command(request: Message) -> bool:
@@ -99,3 +122,8 @@ def decision_on(command: Message) -> Decide:
     assert is_command(command), f"{type(command).__name__} is no command of the controller"
     function: Decide = resolve_name(DECISIONS[api_of_request(command).key])
     return function
+
+
+def parts_of(command: Message, decision: Decision[Any]) -> Iterator[list[MetadataRecord]]:
+    """What may be committed before the rest is."""
+    return decision.parts(PARTS.get(api_of_request(command).key))

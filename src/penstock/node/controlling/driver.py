@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.controller.controller import Controller
 from penstock.controller.decision import Chance, ControllerSettings, Decision
-from penstock.controller.decisions import is_command, is_large
+from penstock.controller.decisions import is_command, is_large, parts_of
 from penstock.controller.first_records import first_records
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import AbortTransactionRecord, MetadataRecord, NoOpRecord
@@ -282,8 +282,8 @@ class ControllerDriver:
             decision = self._proved(
                 queued.command, controller.decide(queued.command, now_ms, queued.verdicts, queued.asker)
             )
-            level = controller.image.metadata_version
-            return decision, [(part, self._log.encoded(part, level) if part else None) for part in decision.parts()]
+            level, parts = controller.image.metadata_version, parts_of(queued.command, decision)
+            return decision, [(part, self._log.encoded(part, level) if part else None) for part in parts]
 
         try:
             decision, parts = await loop.run_in_executor(None, decide)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.unit.node.controller_node import NODE, create, identity, node_over, started
@@ -12,6 +13,7 @@ from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.controller import Controller
 from penstock.controller.decision import MANY_RECORDS
+from penstock.controller.decisions import MANY
 from penstock.metadata import features
 from penstock.metadata.image import NOBODY, ResourceType
 from penstock.metadata.record_frames import decode_record, encode_record
@@ -21,6 +23,8 @@ from penstock.metadata.records import (
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
     TopicRecord,
 )
 from penstock.metadata.security_records import UserScramCredentialRecord
@@ -412,6 +416,22 @@ async def test_very_many_topics_are_committed_in_parts(memory: GatedLog) -> None
     assert {topic.error_code for topic in response.topics} == {ErrorCode.NONE}
     assert len(driver.image.topics) == 300
     assert max(batches) <= MANY_RECORDS + 1
+    await driver.stop()
+
+
+async def test_a_broker_with_many_directories_is_back_together_with_what_its_crash_has_cost(memory: GatedLog) -> None:
+    """Else it could lead what a power cut took, where the controller dies between the two."""
+    driver = await started(memory)
+    await driver.submit(create("t", partitions=2 * MANY_RECORDS))
+    await driver.stop()
+    driver = node_over(memory)
+    await driver.start()
+    batches: list[Sequence[MetadataRecord]] = []
+    driver.add_listener(batches.append)
+    directories = [UUID(int=number) for number in range(1_000, 1_000 + MANY)]
+    await driver.join(identity(2).replace(log_dirs=lambda: directories))
+    back = next(batch for batch in batches if any(isinstance(record, RegisterBrokerRecord) for record in batch))
+    assert sum(isinstance(record, PartitionChangeRecord) for record in back) == 2 * MANY_RECORDS
     await driver.stop()
 
 
