@@ -48,9 +48,9 @@ class Pulling(Role):
         assert self.leader_id is not None, "a follower knows its leader"
         self.fetching.send(self.leader_id, now_ms)
 
-    def grants_pre_vote(self) -> bool:
-        """Not while the leader is heard."""
-        return not self.fetching.leader_heard
+    def grants_pre_vote(self, now_ms: int) -> bool:
+        """Not while the leader is heard: an observer goes on asking one that is silent, but lets others stand."""
+        return not self.fetching.leader_heard or now_ms >= self.fetching.deadline_ms
 
     def request_failed(self, to: int, request: PeerRequest, now_ms: int) -> None:
         if request is self.fetching.in_flight:

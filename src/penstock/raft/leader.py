@@ -124,7 +124,7 @@ class Leader(Role):
         successors = self.replicas.by_end_offset(replica.quorum, replica.me)
         self.roles.become_resigned(sorted(successors, key=lambda key: key.id != successor_id), now_ms)
 
-    def grants_pre_vote(self) -> bool:
+    def grants_pre_vote(self, now_ms: int) -> bool:
         """Only as long as no voter has followed yet, for all that it knows, or when it has laid down its lease."""
         return self.replica.high_watermark <= self.epoch_start_offset or self._ends is not None
 

@@ -291,7 +291,7 @@ class Raft:
         log = self.replica.log
         good_enough = (request.last_epoch, request.end_offset) >= (log.last_epoch, log.end_offset)
         if request.pre_vote:
-            granted = good_enough and self.role.grants_pre_vote()
+            granted = good_enough and self.role.grants_pre_vote(now_ms)
         else:
             granted = self._grant(request.candidate, good_enough, now_ms)
         return VoteAnswer(ErrorCode.NONE, self.leader_id, self.epoch, granted)

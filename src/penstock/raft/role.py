@@ -81,7 +81,7 @@ class Role:
     def leave(self) -> None:
         """The replica takes another role now; the state is that of the new one already."""
 
-    def grants_pre_vote(self) -> bool:
+    def grants_pre_vote(self, now_ms: int) -> bool:
         """Whether a candidate whose log is good enough has a chance here: not while a leader is heard (KIP-996)."""
         return True
 

@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 from tests.simulation.memory import Contents, MemoryLog
-from tests.unit.raft.replicas import add_voters, log_of, quorum, raft_of, sent, voter
+from tests.unit.raft.replicas import add_voters, answered, log_of, quorum, raft_of, sent, voter
 
 from penstock.protocol.control.records import control_batch
 from penstock.protocol.errors import ErrorCode
@@ -34,6 +34,8 @@ from penstock.raft.requests import (
     FetchSnapshotAnswer,
     RemoveVoter,
     UpdateVoter,
+    Vote,
+    VoteAnswer,
     VoterChangeAnswer,
 )
 from penstock.raft.settings import RaftSettings
@@ -334,6 +336,17 @@ def test_an_observer_asks_another_voter_as_soon_as_the_leader_fails() -> None:
     assert other in (1, 3), "a leader that has resigned knows no other one yet"
     assert sent(raft.answered(other, question, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, EPOCH + 1), 35))
     assert raft.leader_id == 3
+
+
+def test_an_observer_that_has_a_vote_by_now_does_not_keep_others_from_an_election() -> None:
+    """The record that makes it a voter has not reached it, and the leader has died: it may be the one that counts."""
+    raft, request = observer()
+    raft.answered(2, request, good(), 10)
+    silent_ms = raft.replica.settings.fetch_timeout_ms
+    asked = Vote(EPOCH, ReplicaKey(3, UUID(int=3)), voter(9).key, 0, 0, pre_vote=True)
+    answers = [answered(raft.received(asked, "token", now_ms)) for now_ms in (9 + silent_ms, 10 + silent_ms)]
+    assert answers == [VoteAnswer(ErrorCode.NONE, 2, EPOCH, granted) for granted in (False, True)]
+    assert isinstance(raft.role, Observer)
 
 
 def test_an_observer_of_a_leader_that_hangs_asks_others_for_as_long_as_it_was_held_up() -> None:
