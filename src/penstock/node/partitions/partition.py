@@ -393,8 +393,9 @@ class Partition(ABC):
         self.resign()
 
     def _end_epoch(self) -> Sequence[Waiter]:
+        """Who waits hears of it, also who came while there was no role: a fetch may stand here for what comes."""
         role = self._become(None, None)
-        return () if role is None else role.on_epoch_over()
+        return self.committed.waits.take_all() if role is None else role.on_epoch_over()
 
 
 def call(waiters: Sequence[Waiter]) -> None:

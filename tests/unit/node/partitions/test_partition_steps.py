@@ -111,6 +111,21 @@ def image(leader: int, epoch: int, *isr: int) -> PartitionImage:
     return PartitionImage(leader, epoch, epoch, (NODE_ID, OTHER), isr)
 
 
+@pytest.mark.parametrize("leader", [NODE_ID, OTHER, None], ids=["it leads", "it follows", "it goes"])
+def test_who_waits_while_it_is_nothing_hears_what_it_becomes(world: World, leader: int | None) -> None:
+    """A fetch session stands at each of its partitions, also at one whose log could not be read when it was to lead."""
+    one, woken = world.one, list[bool]()
+    one.obey(NODE_ID, image(OTHER, 1, OTHER), NOW_MS)
+    one.resign()
+    one.committed.waits.add(100, lambda: woken.append(one.leader is not None))
+    if leader is None:
+        one.end()
+    else:
+        one.obey(NODE_ID, image(leader, 2, leader), NOW_MS)
+    assert woken == [leader == NODE_ID]
+    assert (one.leader is not None, one.follower is not None) == (leader == NODE_ID, leader == OTHER)
+
+
 @pytest.mark.parametrize(("before", "leads_from", "follows_from"), [(1, 2, 1), (5, 5, 5), (50, 8, 8)])
 def test_what_is_committed_when_a_role_begins(world: World, before: int, leads_from: int, follows_from: int) -> None:
     """The log is [2, 8): what was written down of it may be older than its beginning, or newer than its end."""
