@@ -13,11 +13,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.directories.errors import DamagedDirectoryError
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import ClusterImage, PartitionImage
+from penstock.metadata.topics import is_reserved
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.internal_topics import has_replicas
 
@@ -97,3 +99,11 @@ def _set_aside(directories: LogDirectories, log: PartitionLog, why: str) -> None
         logger.error("%s", error.message)
     else:
         logger.warning("%s: %s: now %s, remove it if it is not missed", directory, why, path)
+
+
+def lies_elsewhere(directories: LogDirectories, node_id: int, log: PartitionLog, image: PartitionImage) -> UUID | None:
+    """The directory in which a log lies, if the image should know of it and expects another one."""
+    said, actual = image.directory_of(node_id), directories.id_of(log)
+    if said == actual or (is_reserved(said) and len(directories.roots.for_data) == 1):
+        return None
+    return actual

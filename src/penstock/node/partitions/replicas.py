@@ -42,18 +42,17 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
-from penstock.metadata.topics import is_reserved
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.environment.signal import Signal
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
 from penstock.node.partitions.backlog import Backlog
-from penstock.node.partitions.found_logs import set_aside_strays, settle_twins
+from penstock.node.partitions.found_logs import lies_elsewhere, set_aside_strays, settle_twins
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.node.partitions.replica_fetchers import ReplicaFetchers
 from penstock.node.partitions.table import PartitionTable
-from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
+from penstock.node.partitions.topic_settings import Throttles, TopicSettings, TopicSettingsTable
 from penstock.node.partitions.upkeep import Upkeep
 from penstock.node.storage_groups.storage_groups import StorageGroups
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -151,8 +150,11 @@ class LocalReplicas:
         key = topic.topic_id, index
         return self._table.get(*key) is not None or self._table.get_untouched(*key) is not None
 
+    def _settings_of(self, topic: str) -> TopicSettings:
+        return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+
     def config_of(self, topic: str) -> LogConfig:
-        return self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic)).log
+        return self._settings_of(topic).log
 
     def on_metadata(self, records: Iterable[MetadataRecord]) -> None:
         """Obey records that were committed and applied to the image: a few at once, many by and by."""
@@ -215,6 +217,7 @@ class LocalReplicas:
         self._settings.forget()
         for name in self._image.topics:
             self._configure(name)
+        self._todo.work()
 
     def on_directory_failed(self, path: str) -> None:
         """A log directory is offline from now on: what lies in it is not held any more."""
@@ -254,6 +257,7 @@ class LocalReplicas:
         else:
             try:
                 self._obey(partition, image)
+                partition.min_insync_replicas = self._settings_of(topic.name).min_insync_replicas
             except KafkaError as error:  # it is nothing any more until it can be what it shall be
                 self.fetchers.leave(partition)
                 partition.resign()
@@ -309,11 +313,11 @@ class LocalReplicas:
             and not self._image.topics[log.topic].by_consensus
             and log.health.failure is None
             and (log.topic, log.partition) not in self._directories.futures
-            and self._lies_elsewhere(log, image) is None
+            and lies_elsewhere(self._directories, self._node_id, log, image) is None
         )
 
     def _make(self, topic: str, index: int, topic_id: UUID, image: PartitionImage) -> None:
-        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+        settings = self._settings_of(topic)
         if self._image.topics_by_id[topic_id].by_consensus:
             partition = self._by_consensus(topic, index, topic_id)
             if partition is None:
@@ -387,19 +391,12 @@ class LocalReplicas:
             self._compare_directories(partition, topic.partitions[partition.index])
 
     def _compare_directories(self, partition: Partition, image: PartitionImage) -> None:
-        actual = self._lies_elsewhere(partition.log, image)
+        actual = lies_elsewhere(self._directories, self._node_id, partition.log, image)
         if actual is None:
             self.misplaced.pop((partition.topic_id, partition.index), None)
         else:
             self.misplaced[partition.topic_id, partition.index] = actual
             self.found_misplaced()
-
-    def _lies_elsewhere(self, log: PartitionLog, image: PartitionImage) -> UUID | None:
-        """The directory in which a log lies, if the image should know of it and expects another one."""
-        said, actual = image.directory_of(self._node_id), self._directories.id_of(log)
-        if said == actual or (is_reserved(said) and len(self._directories.roots.for_data) == 1):
-            return None
-        return actual
 
     def _on_topic_removed(self, topic_id: UUID, room: int) -> int:
         """How many partitions are dropped at once, of `room`; the others are by and by."""
@@ -437,9 +434,10 @@ class LocalReplicas:
             logger.error("%s", error.message)
 
     def _configure(self, topic: str) -> None:
-        settings = self._settings.settings(self._image.config_of(ResourceType.TOPIC, topic))
+        settings = self._settings_of(topic)
         for partition in self._table.of_topic(topic):
-            partition.min_insync_replicas = settings.min_insync_replicas
+            if partition.min_insync_replicas != settings.min_insync_replicas:  # in its order among changes of leaders
+                self._todo.extend([(partition.topic_id, partition.index)])
             self.throttles.apply(partition, settings)
             if partition.log.config is not settings.log:
                 partition.log.config = settings.log

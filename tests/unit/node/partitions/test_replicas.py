@@ -18,6 +18,7 @@ from penstock.metadata.records import (
     ConfigRecord,
     MetadataRecord,
     PartitionChangeRecord,
+    PartitionRecord,
     RemoveTopicRecord,
 )
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -120,6 +121,32 @@ async def test_what_cannot_be_obeyed_is_tried_again_when_there_is_room(
     node.replicas.obey_late()
     assert node.partition().leader_epoch == 4
     assert node.produce(b"b") == (ErrorCode.NONE, 1)
+
+
+@pytest.mark.parametrize("of_topic", [True, False], ids=["the topic's", "the broker's"])
+async def test_how_many_must_be_in_sync_changes_after_who_led_before_that(node: Node, of_topic: bool) -> None:
+    """Else a leader that leads no longer, as it is about to hear, commits by itself what its successor lacks."""
+    node.broker.config.apply_dynamic(broker={}, default={"min.insync.replicas": "2"})
+    records = topic_records(partitions=OBEYED_AT_ONCE + 1)
+    for record in records:
+        if isinstance(record, PartitionRecord):
+            record.replicas = [NODE_ID, OTHER_NODE]
+    node.commit(*records)
+    await node.replicas.settled()
+    last, committed = node.partition(index=OBEYED_AT_ONCE), list[int]()
+    assert node.produce(b"a", index=OBEYED_AT_ONCE) == (ErrorCode.NONE, 0)
+    last.committed.waits.add(1, lambda: committed.append(last.high_watermark))
+    follows = PartitionChangeRecord(topic_id=TOPIC_ID, leader=OTHER_NODE, isr=[OTHER_NODE])
+    changes = [follows.replace(partition_id=index) for index in range(OBEYED_AT_ONCE + 1)]
+    if of_topic:
+        node.commit(*changes, config("min.insync.replicas", "1"))
+    else:
+        node.commit(*changes)
+        node.broker.config.apply_dynamic(broker={}, default={"min.insync.replicas": "1"})
+        node.replicas.configure_all()
+    await node.replicas.settled()
+    assert committed == [0], "its epoch is over, and that is not committed"
+    assert {node.partition(index=index).min_insync_replicas for index in range(OBEYED_AT_ONCE + 1)} == {1}
 
 
 def test_configs_change_while_it_runs(node: Node) -> None:

@@ -27,6 +27,7 @@ from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ClearElrRecord, ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY
 from penstock.node.partitions import replicas as module
+from penstock.node.partitions.found_logs import lies_elsewhere
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 OTHER = NODE_ID + 1
@@ -193,7 +194,7 @@ def test_segments_before_the_beginning_go() -> None:
         (topic_of(image_of(OTHER)), True, False, ["drop"]),
         (topic_of(image_of(OTHER)), False, False, ["drop untouched"]),
         (topic_of(image_of(OTHER, NODE_ID)), False, False, ["hold"]),
-        (topic_of(image_of()), True, False, ["obey"]),
+        (topic_of(image_of()), True, False, ["obey", "needs in sync"]),
         (topic_of(image_of()), True, True, ["left", "resigns", "put off"]),
     ],
 )
@@ -381,7 +382,7 @@ def test_where_a_log_lies_that_the_image_expects_elsewhere(said: UUID, directori
     partition, image = One(told), image_of(place=said)
     one = replicas_of(told, topic=topic_of(image), misplaced={(ID, 0): ELSEWHERE, (ID, 9): ELSEWHERE})
     one._directories.roots.for_data = ["/a"] * directories
-    assert one._lies_elsewhere(partition.log, image) == elsewhere
+    assert lies_elsewhere(one._directories, NODE_ID, partition.log, image) == elsewhere
     one.on_moved(partition)
     assert one.misplaced == ({(ID, 9): ELSEWHERE} | ({(ID, 0): elsewhere} if elsewhere else {}))
     assert told == ([("misplaced",)] if elsewhere else [])
@@ -433,12 +434,16 @@ def test_settings_are_obeyed(is_known: bool) -> None:
     held[1].log.config = other = "another"  # type: ignore[assignment]
     one._settings.settings = lambda config: settings
     one._configure("t")
-    each = [[("needs in sync", it.index, 2), ("throttled", it, settings)] for it in held]
+    each = [[("to do", [(ID, it.index)]), ("throttled", it, settings)] for it in held]
     assert told == [*each[0], *each[1], ("watched", held[1], 1_000), ("delivers", 1)]
     assert (other, held[1].log.config) == ("another", settings.log)
     settings.log = "new"
     told.clear()
     one._configure("t")
     assert [log.config for _, log in table.waiting] == (["new", "old"] if is_known else ["old", "old"])
+    settings.min_insync_replicas = 1
+    told.clear()
     one.configure_all()
     assert ("forget settings",) in told
+    assert told[-1] == ("work",)
+    assert "to do" not in names(told), "so many are needed already"
