@@ -24,12 +24,18 @@ from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-PASSING = (*FULL, errno.EMFILE, errno.ENFILE)
+TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
+PASSING = (*FULL, *TOO_MANY_FILES)
 
 
 def may_pass(error: OSError) -> bool:
     """Whether the directory can be relied on all the same."""
     return error.errno in PASSING and not isinstance(error, SyncFailedError)
+
+
+def lacks_files(error: KafkaError) -> bool:
+    """Whether it was raised for want of one more open file, which passes without a word."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in TOO_MANY_FILES
 
 
 class Health:

@@ -9,6 +9,7 @@ from uuid import UUID
 from tests.unit.node.on_disk import NODE_ID
 from tests.unit.node.stepped_delivery import Told
 
+from penstock.node.partitions.backlog import PutOff
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.replicas import LocalReplicas
 
@@ -113,7 +114,8 @@ def replicas_of(told: Told, table: Table | None = None, topic: Any = None, **cha
     ):  # fmt: skip
         setattr(table, name, told.does(what))
     vars(made).update(
-        _node_id=NODE_ID, _alone=(NODE_ID,), _table=table, _now_ms=lambda: 1_000, offline={}, misplaced={}, _late={},
+        _node_id=NODE_ID, _alone=(NODE_ID,), _table=table, _now_ms=lambda: 1_000, offline={}, misplaced={},
+        _late=PutOff(told.does("again"), lambda: 1_000),
         _high_watermarks={}, in_sync="in sync",
         _image=SimpleNamespace(
             topics={one.name: one for one in topics}, topics_by_id={one.topic_id: one for one in topics},

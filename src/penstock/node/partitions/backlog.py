@@ -6,11 +6,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from penstock.log.health import lacks_files
+from penstock.node.environment.alarm import Alarm
 from penstock.node.environment.signal import Signal
+from penstock.protocol.errors import KafkaError
 
 T = TypeVar("T")
+
+AGAIN_MS: Final = 1_000
+"""After so long what lacked an open file is tried again: nobody tells when others have closed theirs."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,3 +71,27 @@ class Backlog(Generic[T]):
         if done is not None:
             done.set()
             self._has_done()
+
+
+class PutOff(Generic[T]):
+    """Things that could not be done: `again` is called when it is time to try what is `taken` then."""
+
+    def __init__(self, again: Callable[[], None], now_ms: Callable[[], int]) -> None:
+        self._things: dict[T, None] = {}
+        self._now_ms = now_ms
+        self._alarm = Alarm(again, now_ms)
+
+    def add(self, thing: T, why: KafkaError) -> bool:
+        """Whether that is news: of all that lack a file at the same time the first one is."""
+        self._things[thing] = None
+        is_news = not lacks_files(why) or not self._alarm.is_set
+        if lacks_files(why):
+            self._alarm.set(self._now_ms() + AGAIN_MS)
+        return is_news
+
+    def taken(self) -> list[T]:
+        things, self._things = list(self._things), {}
+        return things
+
+    def stop(self) -> None:
+        self._alarm.end()

@@ -45,7 +45,7 @@ from penstock.metadata.records import (
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.environment.signal import Signal
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
-from penstock.node.partitions.backlog import Backlog
+from penstock.node.partitions.backlog import Backlog, PutOff
 from penstock.node.partitions.found_logs import lies_elsewhere, set_aside_strays, settle_twins
 from penstock.node.partitions.in_sync_replicas import InSyncReplicas
 from penstock.node.partitions.isr_partition import IsrPartition
@@ -99,7 +99,7 @@ class LocalReplicas:
         self._todo = Backlog(self._obey_metadata, OBEYED_AT_ONCE, self.has_settled)
         self.misplaced: dict[tuple[UUID, int], UUID] = {}
         """Replicas that the image expects in another directory, and the id of the one they lie in."""
-        self._late: dict[tuple[UUID, int], None] = {}
+        self._late = PutOff[tuple[UUID, int]](self.obey_late, context.now_ms)
         """Replicas whose log could not be made or read when the metadata wanted something of them."""
         self.offline: dict[tuple[UUID, int], None] = {}
         """Replicas that lie, or may lie, in directories that are offline."""
@@ -190,6 +190,7 @@ class LocalReplicas:
     def stop(self) -> None:
         """Drop what is still to be obeyed; `settled` returns. Nothing is delivered any more."""
         self._todo.stop()
+        self._late.stop()
         for partition in self._table:
             partition.stop_delivering()
 
@@ -269,17 +270,15 @@ class LocalReplicas:
         self._drop_untouched(topic_id, index) if held is None else self._drop(held)
 
     def _put_off(self, topic: str, index: int, topic_id: UUID, error: KafkaError) -> None:
-        self._late[topic_id, index] = None
-        log = self._directories.logs.get((topic, index))
+        log, is_news = self._directories.logs.get((topic, index)), self._late.add((topic_id, index), error)
         if log is not None and log.is_lent:  # after all others that wait: it may be on its way out
             log.when_back(partial(asyncio.get_running_loop().call_soon, self.obey_late))
-        else:
+        elif is_news:
             logger.error("%s-%s: %s", topic, index, error.message)
 
     def obey_late(self) -> None:
         """There is room again, or a disk has done what a log waited for: nobody asks for a replica that follows."""
-        self._todo.extend(self._late)
-        self._late.clear()
+        self._todo.extend(self._late.taken())
         self._todo.work()
         self.has_settled()  # also if it did not take long: no other metadata need come
 

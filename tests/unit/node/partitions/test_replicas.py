@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.unit.log.removed import remove_due
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, node_on, topic_records
 
+from penstock.log.health import Health
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import (
     ClearElrRecord,
@@ -21,6 +23,7 @@ from penstock.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
+from penstock.node.partitions import backlog
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.replicas import DROPPED_AT_ONCE, OBEYED_AT_ONCE
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -121,6 +124,32 @@ async def test_what_cannot_be_obeyed_is_tried_again_when_there_is_room(
     node.replicas.obey_late()
     assert node.partition().leader_epoch == 4
     assert node.produce(b"b") == (ErrorCode.NONE, 1)
+
+
+def lack_files(*_: object, **__: object) -> None:
+    with Health("d").raising("opening a log"):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_what_lacks_an_open_file_is_tried_again_by_itself(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody asks for a replica that follows, and no metadata need come: one is to lead on, two are new."""
+    monkeypatch.setattr(backlog, "AGAIN_MS", 0)
+    node.commit(*topic_records())
+    node.produce(b"a")
+    with monkeypatch.context() as few:
+        few.setattr(IsrPartition, "obey", lack_files)
+        few.setattr(node.directories, "create", lack_files)
+        node.commit(change(leader=NODE_ID), *topic_records("new", topic_id=UUID(int=1), partitions=2))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert (node.partition().leader, node.table.get("new", 1)) == (None, None)
+    assert len(caplog.messages) in (2, 3), "one line each time"
+    assert caplog.messages[0] == "orders-0: opening a log: [Errno 24] Too many open files"
+    await asyncio.sleep(0)
+    assert (node.partition().leader_epoch, node.partition().leader is not None) == (4, True)
+    assert all(node.partition("new", index).leader is not None for index in range(2))
 
 
 @pytest.mark.parametrize("of_topic", [True, False], ids=["the topic's", "the broker's"])

@@ -158,7 +158,7 @@ class World:
             self.check_held(partition, ours[key])
         assert self.following.of.keys() <= set(held.values())
         assert {id(one) for one in held.values()} == set(self.replicas._upkeep._watched)
-        assert not self.replicas._late
+        assert not self.replicas._late.taken()
         assert not self.replicas.offline
         gone = [one for one in self.dropped if one.leader is not None or one.follower is not None]
         assert not gone, "they lead and follow no more"

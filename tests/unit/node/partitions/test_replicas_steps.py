@@ -223,7 +223,7 @@ async def test_what_cannot_be_obeyed_is_put_off(caplog: pytest.LogCaptureFixture
     one = replicas_of(told, obey_late=told.does("again"))
     one._directories.logs = {("t", 0): log} if has_log else {}
     one._put_off("t", 0, ID, NO_ROOM)
-    assert list(one._late) == [(ID, 0)]
+    assert one._late.taken() == [(ID, 0)]
     assert caplog.messages == ([] if is_lent else ["t-0: no room"])
     for go_on in log.back:
         go_on()
@@ -234,9 +234,10 @@ async def test_what_cannot_be_obeyed_is_put_off(caplog: pytest.LogCaptureFixture
 
 def test_what_was_put_off_is_tried_again() -> None:
     told = Told()
-    one = replicas_of(told, _late={(ID, 0): None})
+    one = replicas_of(told)
+    one._late.add((ID, 0), NO_ROOM)
     module.LocalReplicas.obey_late(one)
-    assert (told, one._late) == ([("to do", [(ID, 0)]), ("work",), ("settled",)], {})
+    assert (told, one._late.taken()) == ([("to do", [(ID, 0)]), ("work",), ("settled",)], [])
 
 
 @pytest.mark.parametrize("replicas", [(NODE_ID,), (OTHER,)])
