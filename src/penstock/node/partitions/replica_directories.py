@@ -7,7 +7,7 @@ which one: the controller has to know what it costs when one of them fails.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from itertools import islice
 from typing import Final
 from uuid import UUID
@@ -33,12 +33,13 @@ Replica = tuple[UUID, int]
 
 
 class ReplicaDirectories:
-    """`misplaced` is what to tell: a replica leaves it when the metadata says where it lies."""
+    """`misplaced` is what to tell: a replica leaves it when the controller has taken that, or the metadata says where
+    it lies.
+    """
 
-    def __init__(self, context: BrokerContext, misplaced: Mapping[Replica, UUID]) -> None:
+    def __init__(self, context: BrokerContext, misplaced: MutableMapping[Replica, UUID]) -> None:
         self._context = context
         self._misplaced = misplaced
-        self._told: dict[Replica, UUID] = {}
         self._changed = asyncio.Event()
         self._tasks = Tasks()
 
@@ -54,21 +55,19 @@ class ReplicaDirectories:
     async def _tell(self) -> None:
         while True:
             self._changed.clear()
-            self._told = {replica: told for replica, told in self._told.items() if replica in self._misplaced}
-            while untold := self._untold():
-                code = await self._ask(untold)
-                if code == ErrorCode.NONE:
-                    self._told |= untold
-                else:
-                    logger.info("the controller could not be told where %d replicas lie: %s", len(untold), code.name)
+            while untold := dict(islice(self._misplaced.items(), MOST_AT_ONCE)):
+                refused = await self._ask(untold)
+                for replica, directory in untold.items():
+                    if replica not in refused and self._misplaced.get(replica) == directory:
+                        del self._misplaced[replica]
+                if refused:
+                    codes = ", ".join(sorted({code.name for code in refused.values()}))
+                    logger.info("the controller could not be told where %d replicas lie: %s", len(refused), codes)
                     await asyncio.sleep(RETRY_S)
             await self._changed.wait()
 
-    def _untold(self) -> dict[Replica, UUID]:
-        untold = (item for item in self._misplaced.items() if self._told.get(item[0]) != item[1])
-        return dict(islice(untold, MOST_AT_ONCE))
-
-    async def _ask(self, untold: Mapping[Replica, UUID]) -> ErrorCode:
+    async def _ask(self, untold: Mapping[Replica, UUID]) -> dict[Replica, ErrorCode]:
+        """Those of which the controller has taken nothing, and why."""
         directories: dict[UUID, dict[UUID, list[int]]] = {}
         for (topic_id, index), directory in untold.items():
             directories.setdefault(directory, {}).setdefault(topic_id, []).append(index)
@@ -84,9 +83,18 @@ class ReplicaDirectories:
         )
         try:
             reply = await self._context.controller.submit(command, AssignReplicasToDirsResponse)
+            code = ErrorCode(reply.error_code)
         except KafkaError as error:
-            return error.code
-        return ErrorCode(reply.error_code)
+            code = error.code
+        if code != ErrorCode.NONE:
+            return dict.fromkeys(untold, code)
+        return {
+            (topic.topic_id, partition.partition_index): ErrorCode(partition.error_code)
+            for of_directory in reply.directories
+            for topic in of_directory.topics
+            for partition in topic.partitions
+            if partition.error_code != ErrorCode.NONE
+        }
 
 
 def _topic(topic_id: UUID, indexes: list[int]) -> AssignReplicasToDirsRequestTopicData:

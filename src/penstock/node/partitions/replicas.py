@@ -98,7 +98,7 @@ class LocalReplicas:
         self.found_misplaced = Signal[()]()
         self._todo = Backlog(self._obey_metadata, OBEYED_AT_ONCE, self.has_settled)
         self.misplaced: dict[tuple[UUID, int], UUID] = {}
-        """Replicas that the image expects in another directory, and the id of the one they lie in."""
+        """Replicas that the image expects in another directory, and the id of theirs; the controller is to hear it."""
         self._late = PutOff[tuple[UUID, int]](self.obey_late, context.now_ms)
         """Replicas whose log could not be made or read when the metadata wanted something of them."""
         self.offline: dict[tuple[UUID, int], None] = {}

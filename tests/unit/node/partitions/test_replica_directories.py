@@ -22,6 +22,9 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
 )
 from penstock.protocol.schema import Message
 
@@ -35,16 +38,42 @@ class World:
     def __init__(self, misplaced: dict[Replica, UUID], *answers: ErrorCode) -> None:
         self.answers = list(answers)
         self.told: list[AssignReplicasToDirsRequest] = []
+        self.refused: dict[Replica, ErrorCode] = {}
+        """Single replicas, the next time that they are told."""
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens before the answer is there."""
         context = broker_context(node_context(embedded(NODE_ID), ClusterImage()), self, EPOCH)
         self.directories = ReplicaDirectories(context, misplaced)
 
     def submit(self, command: Message, answer: type[Message], **rest: Any) -> asyncio.Future[Any]:
         assert isinstance(command, AssignReplicasToDirsRequest)
         self.told.append(command)
-        code = self.answers.pop(0) if self.answers else ErrorCode.NONE
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        reply.set_result(AssignReplicasToDirsResponse(error_code=code))
+        reply.set_result(self._answer(command, self.answers.pop(0) if self.answers else ErrorCode.NONE))
+        self.meanwhile()
         return reply
+
+    def _answer(self, command: AssignReplicasToDirsRequest, code: ErrorCode) -> AssignReplicasToDirsResponse:
+        if code is not ErrorCode.NONE:
+            return AssignReplicasToDirsResponse(error_code=code)
+        directories = [
+            AssignReplicasToDirsResponseDirectoryData(
+                id=directory.id,
+                topics=[
+                    AssignReplicasToDirsResponseTopicData(
+                        topic_id=topic.topic_id,
+                        partitions=[self._answer_of(topic.topic_id, one.partition_index) for one in topic.partitions],
+                    )
+                    for topic in directory.topics
+                ],
+            )
+            for directory in command.directories
+        ]
+        return AssignReplicasToDirsResponse(directories=directories)
+
+    def _answer_of(self, topic_id: UUID, index: int) -> AssignReplicasToDirsResponsePartitionData:
+        code = self.refused.pop((topic_id, index), ErrorCode.NONE)
+        return AssignReplicasToDirsResponsePartitionData(partition_index=index, error_code=code)
 
     def replicas(self, number: int) -> dict[UUID, set[Replica]]:
         return {
@@ -93,6 +122,52 @@ async def test_what_the_controller_did_not_take_is_told_again(monkeypatch: pytes
     assert world.replicas(0) == world.replicas(2)
 
 
+async def test_what_the_controller_did_not_take_of_a_request_is_told_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", replica_directories.logger.name)
+    monkeypatch.setattr(replica_directories, "RETRY_S", 0)
+    misplaced = {(TOPIC_ID, index): HERE for index in range(3)}
+    world = World(misplaced)
+    world.refused = {(TOPIC_ID, 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    async with world.running():
+        await world.until(lambda: not misplaced)
+    assert [world.replicas(number)[HERE] for number in range(2)] == [
+        {(TOPIC_ID, index) for index in range(3)},
+        {(TOPIC_ID, 1)},
+    ]
+    assert caplog.messages == ["the controller could not be told where 1 replicas lie: UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+async def test_a_replica_that_comes_back_to_its_directory_is_told_again() -> None:
+    """It went to another broker meanwhile, and was made anew where it was: the metadata does not say where."""
+    misplaced = {(TOPIC_ID, 0): HERE}
+    world = World(misplaced)
+    async with world.running() as directories:
+        await world.until(lambda: len(world.told) == 1)
+        misplaced.pop((TOPIC_ID, 0), None)
+        misplaced[TOPIC_ID, 0] = HERE
+        directories.wake()
+        await world.until(lambda: len(world.told) == 2)
+    assert world.replicas(0) == world.replicas(1)
+
+
+async def test_a_replica_that_moves_while_it_is_told_where_it_lay_is_told_again() -> None:
+    misplaced = {(TOPIC_ID, 0): HERE, (TOPIC_ID, 1): HERE}
+    world = World(misplaced)
+
+    def move() -> None:
+        if len(world.told) == 1:
+            misplaced[TOPIC_ID, 0] = THERE
+            del misplaced[TOPIC_ID, 1]
+
+    world.meanwhile = move
+    async with world.running():
+        await world.until(lambda: not misplaced)
+    assert world.replicas(1) == {THERE: {(TOPIC_ID, 0)}}
+    assert len(world.told) == 2
+
+
 def test_a_replica_is_misplaced_until_the_metadata_says_where_it_lies(tmp_path: Path) -> None:
     with node_on(tmp_path) as node:
         (own,) = node.directories.roots.online_ids
@@ -109,40 +184,3 @@ def test_a_replica_is_misplaced_until_the_metadata_says_where_it_lies(tmp_path: 
         assert noticed == [{(TOPIC_ID, 2): own}]
         node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=2, directories=[own]))
         assert node.replicas.misplaced == {}
-
-
-class AsleepError(Exception):
-    """It waits for the next change."""
-
-
-async def test_what_was_told_is_told_again_only_if_it_lies_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept, asked, waits = list[float](), list[dict[Replica, UUID]](), list[bool]()
-    misplaced = {(TOPIC_ID, 0): HERE, (TOPIC_ID, 1): HERE}
-    one: Any = World(misplaced).directories
-    codes = [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
-
-    async def ask(untold: dict[Replica, UUID]) -> ErrorCode:
-        asked.append(dict(untold))
-        return codes.pop(0)
-
-    async def sleep(s: float) -> None:
-        slept.append(s)
-
-    class Changed:
-        async def wait(self) -> None:
-            waits.append(True)
-            if len(waits) == 4:
-                raise AsleepError
-            del misplaced[TOPIC_ID, 0]
-            misplaced[TOPIC_ID, 1] = THERE
-
-        def clear(self) -> None:
-            waits.append(False)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    one._ask, one._changed = ask, Changed()
-    with pytest.raises(AsleepError):
-        await one._tell()
-    assert asked == [{(TOPIC_ID, 0): HERE, (TOPIC_ID, 1): HERE}, {(TOPIC_ID, 1): THERE}, {(TOPIC_ID, 1): THERE}]
-    assert waits == [False, True] * 2
-    assert (slept, one._told) == ([replica_directories.RETRY_S], {(TOPIC_ID, 1): THERE})
