@@ -128,6 +128,8 @@ class ControllerSettings(Value):
     """How often partitions without a leader are looked through for unclean elections; None: never."""
     tokens: TokenSettings | None = None
     """None: there are no delegation tokens."""
+    leases: bool = False
+    """Brokers lead within their leases alone, also while they hear no controller."""
 
 
 @dataclass(slots=True)

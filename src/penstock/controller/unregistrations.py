@@ -16,12 +16,17 @@ from penstock.protocol.messages.unregister_controller import (
 def decide_unregister_broker(
     state: ControllerState, request: UnregisterBrokerRequest, now_ms: int
 ) -> Decision[UnregisterBrokerResponse]:
-    """The broker is gone for good (KIP-631). One that still lives has to register anew."""
+    """The broker is gone for good (KIP-631). One that still lives has to register anew; within its lease it may act as
+    the leader of what it has led, so nobody else leads that yet.
+    """
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         message = f"There is no broker {request.broker_id}"
         reply = UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
         return Decision([], reply)
+    if state.settings.leases and not broker.fenced and state.heartbeats.is_alive(broker.node_id, broker.epoch, now_ms):
+        message = f"Broker {broker.node_id} lives, and leads within its lease: stop it before"
+        return Decision([], UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message))
     moves = left_by(state, broker.node_id, Going.FENCED)
     state.heartbeats.forget(broker.node_id)
     gone = UnregisterBrokerRecord(broker_id=broker.node_id, broker_epoch=broker.epoch)

@@ -292,6 +292,19 @@ def test_a_broker_is_unregistered_with_all_it_led() -> None:
     assert tick(successor(controller), 0) == []
 
 
+def test_a_broker_that_leads_within_its_lease_is_not_unregistered() -> None:
+    """Its lease is over when its session is, or when it is fenced; one that stops leads until then."""
+    controller = active_controller(1, 2, leases=True, broker_session_timeout_ms=SESSION_MS)
+    carry_out(controller, assigned("pair", [1, 2]))
+    refused = controller.decide(UnregisterBrokerRequest(broker_id=1), SESSION_MS - 1)
+    assert (refused.records, refused.reply.error_code) == ([], ErrorCode.INVALID_REQUEST)
+    assert refused.reply.error_message == "Broker 1 lives, and leads within its lease: stop it before"
+    carry_out(controller, heartbeat(controller, 2, want_fence=True), SESSION_MS)
+    for broker_id in (1, 2):
+        assert carry_out(controller, UnregisterBrokerRequest(broker_id=broker_id), SESSION_MS).error_code == 0
+    assert not controller.image.brokers
+
+
 def test_a_broker_need_not_know_what_penstock_does_not_have() -> None:
     """A cluster that Kafka founded has such features on."""
     controller = active_controller(1)

@@ -53,18 +53,14 @@ class Channel:
 class OneNode:
     """The parts, started or not."""
 
-    def __init__(
-        self, stored: GatedLog, settings: ControllerSettings, limits: SnapshotLimits, *, leases: bool = False
-    ) -> None:
+    def __init__(self, stored: GatedLog, settings: ControllerSettings, limits: SnapshotLimits) -> None:
         self.stored = stored
         self.image = ClusterImage(CLUSTER)
         self.log = MetadataLog(self.image, lambda: 1_000, limits)
-        self.controller = ControllerDriver(
-            self.log, settings, random.Random(1), Registry(), now_ms=lambda: 1_000, leases=leases
-        )
+        self.controller = ControllerDriver(self.log, settings, random.Random(1), Registry(), now_ms=lambda: 1_000)
         local = Voter(ReplicaKey(NODE))
         self.quorum = QuorumDriver(
-            Member(local, Quorum.of([local], 0), RaftSettings(leases=leases)),
+            Member(local, Quorum.of([local], 0), RaftSettings(leases=settings.leases)),
             Stores(stored, stored.snapshots, StateFile(Disk(), stored.directory)),
             NoPeers(),
             self.log,
@@ -113,8 +109,8 @@ def node_over(
     *,
     leases: bool = False,
 ) -> OneNode:
-    known = settings or ControllerSettings(rules=DefinedConfigs({}), node_id=NODE)
-    return OneNode(stored, known, limits, leases=leases)
+    known = settings or ControllerSettings(rules=DefinedConfigs({}), node_id=NODE, leases=leases)
+    return OneNode(stored, known, limits)
 
 
 def identity(run: int = 1, previous_epoch: int = -1) -> BrokerIdentity:

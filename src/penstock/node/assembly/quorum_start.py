@@ -120,7 +120,6 @@ class QuorumParts:
                 environment.random,
                 self.context.metrics,
                 now_ms=self.steady_ms,
-                leases=config.refuses_without_lease,
             )
             self._policed = _policed(self.controller, judges) if judges else None
         self.quorum = self._driver()
@@ -403,6 +402,7 @@ def controller_settings(config: BrokerConfig) -> ControllerSettings:
         has_authorizer=config.has_authorizer,
         unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
         tokens=_token_settings(config),
+        leases=config.refuses_without_lease,
     )
 
 

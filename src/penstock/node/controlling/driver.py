@@ -13,7 +13,7 @@ A command is decided against all decisions before it, committed or not; its reco
 once, so several decisions wait for the same majority. When records are committed, the node's image gets them, then its
 listeners, then the reply goes out: a client that is told that a topic exists can use it on this node.
 
-Where brokers lead within their leases alone (`leases`), only the node that surely is active may renew one: its
+Where brokers lead within their leases alone (`settings.leases`), only the node that surely is active may renew one: its
 heartbeat is answered within the controller's own lease, or else when a record is committed that was appended after the
 heartbeat came. So a controller that was replaced and has not heard of it renews nothing.
 
@@ -84,7 +84,6 @@ class ControllerDriver:
         registry: Registry,
         *,
         now_ms: Callable[[], int],
-        leases: bool = False,
     ) -> None:
         self.metrics = QueueMetrics(registry, lambda: self.queued)
         register_cluster(registry, log.image, lambda: self.is_active)
@@ -94,7 +93,6 @@ class ControllerDriver:
         self._chance = chance
         self._node_id = settings.node_id
         self._now_ms = now_ms
-        self._leases = leases
         self._controller: Controller | None = None
         self._epoch = -1
         self._queue: deque[_Queued] = deque()
@@ -318,7 +316,7 @@ class ControllerDriver:
 
     def _proved(self, command: Message, decision: Decision[Any]) -> Decision[Any]:
         """With a record if its answer renews a lease: a controller that leads no longer cannot commit it."""
-        renews = self._leases and isinstance(command, BrokerHeartbeatRequest)
+        renews = self._settings.leases and isinstance(command, BrokerHeartbeatRequest)
         if not renews or decision.records or self._log.leads_alone:
             return decision
         return Decision([NoOpRecord()], decision.reply)
