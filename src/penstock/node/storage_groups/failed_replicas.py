@@ -4,6 +4,7 @@
 | -------------------------------------------- | -------------------------------------------------- |
 | a disk took nothing, and is not offline      | a while is over: there may be room                 |
 | a disk has lost what the group has forgotten | that is copied from other replicas                 |
+| it has gone to other nodes                   | a while is over: it may be on its way back already |
 | anything else                                | the node starts again                              |
 """
 
@@ -19,7 +20,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 5
-"""How long after a failed write the replica is tried again."""
+"""How long after a failed write the replica is tried again, and one that has gone is kept."""
 
 
 class FailedReplicas:
@@ -44,7 +45,13 @@ class FailedReplicas:
     def add(self, number: int, error: Exception) -> None:
         """What a disk refuses it may take later, if it is not offline; nothing else becomes better by itself."""
         is_disk = isinstance(error, KafkaError) and error.code == ErrorCode.KAFKA_STORAGE_ERROR
-        self._retry_s[number] = asyncio.get_running_loop().time() + RETRY_S if is_disk else inf
+        self._retry_s[number] = inf
+        if is_disk:
+            self.put_off(number)
+
+    def put_off(self, number: int) -> None:
+        """If it is not due sooner."""
+        self._retry_s[number] = min(self._retry_s.get(number, inf), asyncio.get_running_loop().time() + RETRY_S)
 
     def complain(self, number: int, error: Exception) -> None:
         """Logs once why the replica does not start."""

@@ -11,7 +11,7 @@
 | a group begins to lead here                 | it claims the lead at the controller, until the metadata name it      |
 | the disk of a group hangs                   | the group waits for it, begun or ended, and no other group does       |
 | this broker is cut off from the controllers | a voter that knows that there is no leader any more gets the lead     |
-| a group has no replica here any more        | its logs are deleted, its own and those of its partitions             |
+| a group has no replica here any more        | it ends; its logs are deleted later, and those of its partitions      |
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 from penstock.log.config import LogConfig
-from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image import PartitionImage, TopicImage
 from penstock.metadata.records import (
     ConfigRecord,
@@ -113,7 +112,7 @@ class GroupKeeper:
         groups, logs = self._image.storage_groups, self._context.node.directories.logs
         for number in [number for topic, number in logs if topic == STORAGE_GROUPS]:
             if number in groups and self._node_id not in groups[number].replicas:
-                self._delete_left(logs[STORAGE_GROUPS, number])
+                self._logs.delete_left(logs[STORAGE_GROUPS, number])
         self.on_new_image()
         self._follow()
         await self._changes.settle(START_S)
@@ -169,7 +168,8 @@ class GroupKeeper:
         return [replica for replica in self._groups.by_number.values() if replica.is_running]
 
     def _count_offline(self) -> int:
-        return len({*self._failed, *self._settling, *self._groups.by_number}) - len(self._running())
+        here = [it for it in {*self._failed, *self._settling, *self._groups.by_number} if not self._is_elsewhere(it)]
+        return len(here) - sum(replica.number in here for replica in self._running())
 
     # The metadata.
 
@@ -221,18 +221,6 @@ class GroupKeeper:
                 self._logs.delete(log)
             self._note(replica.number)
 
-    def _delete_left(self, log: PartitionLog) -> None:
-        """The log of a group that left while this node was away, if it is this cluster's."""
-        try:
-            is_ours = self._context.node.directories.claim(log, self._image.topics[STORAGE_GROUPS].topic_id)
-        except KafkaError as error:
-            logger.error("%s", error.message)
-            return
-        if is_ours:
-            self._logs.delete(log)
-        else:
-            logger.error("%s is the log of another cluster's storage group: it is left as it is", log.directory)
-
     # Work.
 
     async def _work(self) -> None:
@@ -259,11 +247,12 @@ class GroupKeeper:
 
     async def _settle(self, number: int) -> None:
         try:
-            if number in self._due:
-                del self._due[number]
-                await self._end_failed(number)
+            is_due = number in self._due
+            self._due.pop(number, None)
             if self._is_elsewhere(number):
-                await self._depart(number)
+                await self._depart(number, is_due=is_due)
+            elif is_due:
+                await self._end_failed(number)
             image = self._missing(number)
             if image is not None:
                 await self._take_part(number, image)
@@ -280,11 +269,18 @@ class GroupKeeper:
         image = self._image.storage_groups.get(number)
         return image is not None and self._node_id not in image.replicas
 
-    async def _depart(self, number: int) -> None:
-        """Others vote by now, and a majority of them has agreed: what is deleted is not needed."""
-        self._failed.forget(number)
+    async def _depart(self, number: int, *, is_due: bool) -> None:
+        """Others vote by now, and a majority of them has agreed: what is deleted is not needed. It is kept for a while:
+        where the replica is on its way back already, its leader may know that first, and give this one the vote.
+        """
         replica = self._groups.by_number.get(number)
         if replica is None:
+            self._failed.forget(number)
+            return
+        if not is_due:
+            if replica.is_running:
+                await self._leave(replica)
+            self._failed.put_off(number)
             return
         self._disown(replica)
         await self._leave(replica)

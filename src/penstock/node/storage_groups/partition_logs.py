@@ -12,7 +12,7 @@ from penstock.log.config import LogConfig
 from penstock.log.partition_log import PartitionLog
 from penstock.node.environment.context import NodeContext
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import has_replicas
+from penstock.protocol.internal_topics import STORAGE_GROUPS, has_replicas
 
 if TYPE_CHECKING:
     from penstock.replication.storage_groups.entries import PartitionId
@@ -49,6 +49,18 @@ class PartitionLogs:
         """Whether the metadata do not have the topic any more that they had at that offset."""
         topic = self._image.topics_by_id.get(topic_id)
         return self._image.offset >= since if topic is None else not topic.has_replicas
+
+    def delete_left(self, log: PartitionLog) -> None:
+        """That of a group that left while this node was away, if it is this cluster's."""
+        try:
+            is_ours = self._directories.claim(log, self._image.topics[STORAGE_GROUPS].topic_id)
+        except KafkaError as error:
+            logger.error("%s", error.message)
+            return
+        if is_ours:
+            self.delete(log)
+        else:
+            logger.error("%s is the log of another cluster's storage group: it is left as it is", log.directory)
 
     def delete(self, log: PartitionLog) -> None:
         """The log is used by this node alone; errors are logged."""

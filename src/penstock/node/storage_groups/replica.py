@@ -53,6 +53,8 @@ class GroupReplica:
         self._opening_in: int | None = None
         self._snapshots = Tasks()
         self._changing: asyncio.Future[ask.Answer] | None = None
+        self._wanted: tuple[int, Collection[int]] | None = None
+        self._wanted_since_ms = 0
 
     async def start(self, driver: QuorumDriver) -> None:
         self._driver = driver
@@ -152,7 +154,11 @@ class GroupReplica:
         """
         if self._changes:
             return
-        change = next_change(self.quorum.describe(), wanted, within_ms)
+        quorum = self.quorum.describe()
+        if (quorum.epoch, wanted) != self._wanted:
+            self._wanted = quorum.epoch, wanted
+            self._wanted_since_ms = max(voter.last_fetch_ms for voter in quorum.voters)
+        change = next_change(quorum, wanted, within_ms, self._wanted_since_ms)
         if change is not None:
             self._changing = self.quorum.request(change)
             self._changing.add_done_callback(lambda done: self._changed(change, done))

@@ -2,8 +2,8 @@
 
 A replica that has no log yet begins with a snapshot of nothing that names the voters, if the group has not begun: the
 metadata have never had a leader of it. Else it begins with nothing, finds the leader among the replicas, and votes only
-when the log that it fetches names it: a replica that has lost its disk, or the group's log alone (`replica_id`), has
-forgotten its votes, and is another replica.
+when the log that it fetches names it: a replica that has lost its disk, or the group's log alone (`replica_id`), or has
+left the group and comes back, has forgotten its votes, and is another replica.
 
 In a group that has not begun the first of the replicas stands at once, so that clients wait for no election time-out.
 """
@@ -128,12 +128,12 @@ async def start_replica(
     directory_id = directories.id_of(log) or ZERO_UUID
     replica_id = read_replica_id(disk, log.directory) or directory_id
     has_log = snapshots.latest is not None or log.log_end_offset > 0
-    was_here = has_begun(image) and not is_new and config.node_id not in image.adding_replicas
-    was_here = was_here and image.directory_of(config.node_id) == directory_id
-    if was_here and not has_log and replica_id == directory_id:
+    may_have_voted = has_begun(image) and not is_new and image.directory_of(config.node_id) == directory_id
+    if may_have_voted and not has_log and replica_id == directory_id:
         replica_id = random_uuid(outside.random)
         write_replica_id(disk, log.directory, log.health, replica_id)
-        logger.warning("the log of %s is not there: this replica begins anew, without a vote", name)
+        if config.node_id not in image.adding_replicas:
+            logger.warning("the log of %s is not there: this replica begins anew, without a vote", name)
     group = StorageGroup(LogsBeside(logs, directory_id), links.copy, settings, outside.now_ms)
     snapshot_bytes = config.storage_group_max_bytes_between_snapshots
     replica = GroupReplica(name, directories.cluster_id, group, log, snapshot_bytes)

@@ -16,8 +16,11 @@ from penstock.raft.describe import QuorumDescription, ReplicaDescription
 from penstock.raft.requests import AddVoter, RemoveVoter
 
 
-def next_change(quorum: QuorumDescription, wanted: Collection[int], within_ms: int) -> AddVoter | RemoveVoter | None:
-    """None when all is as it is wanted, or the wanted replicas have not caught up within that time.
+def next_change(
+    quorum: QuorumDescription, wanted: Collection[int], within_ms: int, since_ms: int
+) -> AddVoter | RemoveVoter | None:
+    """None when all is as it is wanted, or the wanted replicas have not caught up within that time, or not been heard
+    since it is wanted: one that has left, and whose log is gone, would get a vote that nobody can use.
 
     Two directories of a node never vote at once: a majority of them would be no majority of the nodes.
     """
@@ -27,7 +30,7 @@ def next_change(quorum: QuorumDescription, wanted: Collection[int], within_ms: i
         return None
     for node_id, newest in _newest(quorum.observers).items():
         is_well = newest.last_caught_up_ms >= 0 and leader.last_caught_up_ms - newest.last_caught_up_ms <= within_ms
-        if node_id not in wanted or not is_well:
+        if node_id not in wanted or not is_well or newest.last_fetch_ms < since_ms:
             continue
         before = votes.get(node_id)
         if before is None:

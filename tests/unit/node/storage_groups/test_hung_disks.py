@@ -9,7 +9,7 @@ from tests.unit.node.storage_groups.test_keeper import GROUP, GROUPS_ID, ME, OTH
 from tests.unit.node.turns import until
 
 from penstock.metadata.records import PartitionRecord
-from penstock.node.storage_groups import keeper, start
+from penstock.node.storage_groups import failed_replicas, keeper, start
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.raft.log_name import LogName
 
@@ -24,6 +24,7 @@ async def test_a_group_whose_disk_hangs_keeps_no_other_waiting(tmp_path: Path, m
         return await begin(name, *given, **fields)
 
     monkeypatch.setattr(keeper, "LOOK_S", 0)
+    monkeypatch.setattr(failed_replicas, "RETRY_S", 0)
     monkeypatch.setattr(start, "start_replica", start_replica)
     async with keeping(tmp_path) as node:
         first = await node.replica()
@@ -44,7 +45,7 @@ async def test_a_group_whose_disk_hangs_keeps_no_other_waiting(tmp_path: Path, m
         elsewhere.partition_id = GROUP + 1
         node.commit(elsewhere)
         goes_on.set()
-        await until(lambda: not node.keeper._settling and not node.keeper._changed)
+        await until(lambda: not node.keeper._settling and not node.keeper._changed and not node.keeper._failed)
         assert node.groups.by_number == {}, "what came for it meanwhile was obeyed afterwards"
 
 

@@ -28,6 +28,7 @@ from penstock.metadata.records import (
 )
 from penstock.node.metrics.registry import Group
 from penstock.node.quorum.no_peers import NoPeers
+from penstock.node.storage_groups import failed_replicas
 from penstock.node.storage_groups import keeper as module
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.links import GroupLinks
@@ -229,12 +230,36 @@ async def test_logs_of_a_group_that_goes_are_deleted_when_its_replica_has_stoppe
             delete(logs, log)
 
         monkeypatch.setattr(PartitionLogs, "delete", noted)
+        monkeypatch.setattr(failed_replicas, "RETRY_S", 0)
         node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
         await until(lambda: len(deleted) == 2)
         assert sorted(deleted) == [(STORAGE_GROUPS, False), ("orders", False)]
         assert (node.groups.by_number, node.groups.by_topic) == ({}, {})
         assert node.on_groups[-1] == (ORDERS_ID, 0), "its partition is looked at anew"
     assert [path.name for path in tmp_path.iterdir() if path.is_dir() and not path.name.endswith("-delete")] == []
+
+
+async def test_a_replica_that_is_on_its_way_back_already_is_who_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its leader may have known of that before this node knew that it had left, and given it the vote."""
+    async with keeping(tmp_path) as node:
+        node.commit(*orders())
+        replica = await node.replica()
+        await until(lambda: len(replica.logs()) == 2)
+        node.commit(node.change(leader=ME, isr=[ME]))
+        node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
+        await until(lambda: not replica.is_running and not node.keeper._settling)
+        assert node.keeper._count_offline() == 0, "none is wanted here"
+        back = node.change(replicas=[OTHER, ME], adding_replicas=[ME], directories=[UUID(int=9), node.directory_id])
+        node.commit(back)
+        monkeypatch.setattr(failed_replicas, "RETRY_S", 0)
+        node.keeper._failed.put_off(GROUP)
+        await until(lambda: node.groups.by_number.get(GROUP) not in (None, replica))
+        again = node.groups.by_number[GROUP]
+        assert again.quorum.local_key == replica.quorum.local_key
+        assert again.own_log is replica.own_log
+        assert again.own_log.log_end_offset > 0
 
 
 def orders() -> Iterable[MetadataRecord]:

@@ -22,7 +22,7 @@ from tests.unit.node.turns import until
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, RegisterBrokerRecord, RemoveTopicRecord, TopicRecord
 from penstock.node.storage_groups import keeper as module
-from penstock.node.storage_groups import start
+from penstock.node.storage_groups import partition_logs, start
 from penstock.node.storage_groups.copying import LostRecordsError
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.partition_logs import PartitionLogs
@@ -227,8 +227,8 @@ async def test_the_log_of_a_group_is_deleted_with_what_it_was(tmp_path: Path, mo
         log = node.directories.create("__storage_groups", 3, UUID(int=8), node.config_of(""))
         monkeypatch.setattr(type(node.directories), "claim", refuse)
         with pytest.MonkeyPatch.context() as names:
-            names.setattr(module, "STORAGE_GROUPS", "__storage_groups")
-            node.keeper._delete_left(log)
+            names.setattr(partition_logs, "STORAGE_GROUPS", "__storage_groups")
+            node.keeper._logs.delete_left(log)
         assert deleted == []
     finally:
         node.directories.close()

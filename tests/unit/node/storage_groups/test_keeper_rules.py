@@ -19,8 +19,8 @@ from tests.unit.node.turns import until
 from penstock.metadata.image import ClusterImage, ResourceType
 from penstock.metadata.records import ConfigRecord, PartitionRecord, RegisterBrokerRecord
 from penstock.metadata.topics import PartitionImage
+from penstock.node.storage_groups import failed_replicas, start
 from penstock.node.storage_groups import keeper as module
-from penstock.node.storage_groups import start
 from penstock.node.storage_groups.keeper import GroupKeeper
 from penstock.node.storage_groups.replica import GroupReplica
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -30,6 +30,12 @@ from penstock.replication.storage_groups.entries import PartitionId
 
 THIRD = OTHER + 1
 ORDERS = PartitionId(ORDERS_ID, 0)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has gone is deleted as soon as somebody looks."""
+    monkeypatch.setattr(failed_replicas, "RETRY_S", 0)
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +56,7 @@ def another_group(node: KeepingNode, number: int, *replicas: int) -> PartitionRe
     )  # fmt: skip
 
 
+@pytest.mark.usefixtures("at_once")
 async def test_what_the_metadata_change_is_done_without_a_look(tmp_path: Path) -> None:
     """A topic gets partitions before it is in a group, and some more afterwards; a group comes, and others go."""
     async with keeping(tmp_path) as node:
@@ -73,6 +80,7 @@ async def test_what_the_metadata_change_is_done_without_a_look(tmp_path: Path) -
         assert (node.keeper._due, node.keeper._new) == ({}, {})
 
 
+@pytest.mark.usefixtures("at_once")
 async def test_a_group_of_another_topic_stays_where_it_is_when_one_goes(tmp_path: Path) -> None:
     async with keeping(tmp_path, *orders()) as node:
         node.commit(another_group(node, 7, ME))
@@ -98,6 +106,7 @@ async def test_a_topic_in_no_group_or_of_a_group_that_is_not_here_is_nobodys(tmp
         assert list(node.groups.by_number) == [GROUP]
 
 
+@pytest.mark.usefixtures("at_once")
 async def test_a_new_image_says_where_groups_are(tmp_path: Path) -> None:
     async with keeping(tmp_path) as node:
         await node.replica()
@@ -156,6 +165,7 @@ async def test_a_group_that_failed_is_no_concern_of_this_node_once_it_is_elsewhe
         assert tried == [GROUP, GROUP]
 
 
+@pytest.mark.usefixtures("at_once")
 async def test_a_replica_that_failed_goes_with_its_group(tmp_path: Path) -> None:
     async with keeping(tmp_path) as node:
         replica = await node.replica()

@@ -49,17 +49,21 @@ async def id_after_a_start(
         node.directories.close()
 
 
-async def test_who_has_lost_its_log_where_it_may_have_voted_is_another_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("adding", [[], [ME]], ids=["it was there", "it comes, perhaps back"])
+async def test_who_has_no_log_where_it_may_have_voted_is_another_one(
+    tmp_path: Path, adding: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
     """And stays that other one, though it still has nothing when it starts again."""
-    drawn = await id_after_a_start(tmp_path)
+    drawn = await id_after_a_start(tmp_path, adding_replicas=adding)
     assert drawn is not None
-    assert await id_after_a_start(tmp_path) == drawn
+    assert ("begins anew" in caplog.text) == (not adding)
+    assert await id_after_a_start(tmp_path, adding_replicas=adding) == drawn
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"leader_epoch": 0}, {"adding_replicas": [ME]}, {"directories": [ELSEWHERE, ELSEWHERE]}],
-    ids=["the group has not begun", "it is added", "it was on another disk"],
+    [{"leader_epoch": 0}, {"directories": [ELSEWHERE, ELSEWHERE]}],
+    ids=["the group has not begun", "it was on another disk"],
 )
 async def test_who_cannot_have_voted_there_is_its_directory(tmp_path: Path, fields: dict[str, Any]) -> None:
     assert await id_after_a_start(tmp_path, **fields) is None

@@ -72,9 +72,10 @@ class Driver:
         self.epoch = 4
         self.caught_up_ms = {ME: 500, OTHER: 450}
         self.asked: list[tuple[object, asyncio.Future[Any]]] = []
+        self.now_ms = 500
 
     def describe(self) -> QuorumDescription:
-        rows = tuple(ReplicaDescription(key(it), 7, 500, self.caught_up_ms.get(it, -1)) for it in self.told)
+        rows = tuple(ReplicaDescription(key(it), 7, self.now_ms, self.caught_up_ms.get(it, -1)) for it in self.told)
         quorum = Quorum.of([Voter(key(it)) for it in self.told])
         return QuorumDescription(ME, self.epoch, 7, rows, self.observers, quorum)
 
@@ -199,6 +200,27 @@ async def test_what_lies_where_and_what_is_forgotten(world: World) -> None:
     found: object = world.replica.forget(TOPIC_ID)
     assert found == [logs[0]]
     assert world.replica.number == 3
+
+
+async def test_a_replica_is_heard_in_this_epoch_since_it_is_wanted_before_it_gets_a_vote(world: World) -> None:
+    """What fetched before may have been of a replica that had left, and is gone."""
+    replica, driver = world.replica, world.driver
+
+    def gets_a_vote(now_ms: int, fetched_ms: int, wanted: list[int]) -> bool:
+        driver.now_ms, driver.observers = now_ms, (ReplicaDescription(key(THIRD), 7, fetched_ms, 500),)
+        driver.caught_up_ms = {ME: now_ms}
+        replica.change_voters(wanted, 100)
+        asked, driver.asked = driver.asked, []
+        replica._changing = None
+        return bool(asked)
+
+    assert not gets_a_vote(500, 500, [ME, OTHER])
+    assert not gets_a_vote(510, 509, [ME, OTHER, THIRD])
+    assert not gets_a_vote(520, 509, [ME, OTHER, THIRD])
+    assert gets_a_vote(530, 510, [ME, OTHER, THIRD])
+    driver.epoch += 1
+    assert not gets_a_vote(540, 539, [ME, OTHER, THIRD]), "another led meanwhile"
+    assert gets_a_vote(550, 540, [ME, OTHER, THIRD])
 
 
 async def test_one_change_of_the_voters_at_a_time(world: World, caplog: pytest.LogCaptureFixture) -> None:

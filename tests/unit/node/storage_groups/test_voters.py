@@ -26,9 +26,11 @@ def change(
     voters: Collection[ReplicaDescription],
     observers: Collection[ReplicaDescription] = (),
     wanted: Collection[int] = (1, 2, 3),
+    since_ms: int = 0,
 ) -> AddVoter | RemoveVoter | None:
     quorum = Quorum.of(Voter(one.key) for one in voters)
-    return next_change(QuorumDescription(LEADER, 4, 7, tuple(voters), tuple(observers), quorum), wanted, WITHIN_MS)
+    description = QuorumDescription(LEADER, 4, 7, tuple(voters), tuple(observers), quorum)
+    return next_change(description, wanted, WITHIN_MS, since_ms)
 
 
 THREE = seen(1), seen(2), seen(3)
@@ -43,6 +45,14 @@ def test_a_replica_gets_a_vote_when_it_has_caught_up() -> None:
     for behind in (seen(4, caught_up_ms=-1), seen(4, caught_up_ms=NOW_MS - WITHIN_MS - 1)):
         assert change(THREE, [behind], [1, 2, 3, 4]) is None
     assert change(THREE, [seen(4)], [1, 2, 3, 4]) == AddVoter(key(4))
+
+
+def test_a_replica_that_was_heard_before_it_was_wanted_may_be_gone() -> None:
+    """It has left the group, and was deleted: what comes back instead has another name."""
+    left = seen(4, fetched_ms=NOW_MS - 1_000, caught_up_ms=NOW_MS - 1_000)
+    assert change(THREE, [left], [1, 2, 3, 4], since_ms=NOW_MS - 999) is None
+    assert change(THREE, [left], [1, 2, 3, 4], since_ms=NOW_MS - 1_000) == AddVoter(key(4))
+    assert change(THREE, [left, seen(4, 2)], [1, 2, 3, 4], since_ms=NOW_MS) == AddVoter(key(4, 2))
 
 
 def test_another_disk_of_a_node_takes_the_place_of_the_one_it_had() -> None:
