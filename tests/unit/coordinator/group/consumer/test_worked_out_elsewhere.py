@@ -1,6 +1,6 @@
 """Assignments that are worked out beside the event loop: what is written of them, and what has changed meanwhile."""
 
-from tests.unit.coordinator.group.consumer.bench import Bench, told, two
+from tests.unit.coordinator.group.consumer.bench import Bench, told, topic_id, two
 
 from penstock.coordinator.group.settings import Bounded, ConsumerSettings, GroupSettings
 from penstock.protocol.errors import ErrorCode
@@ -33,6 +33,34 @@ def test_very_many_targets_are_written_some_at_a_time_and_the_epoch_last() -> No
     bench.advance(10)
     assert [len(append.records) for append in bench.log] == [2, 2, 4]
     assert bench.group.state.assignment.epoch == bench.group.state.epoch
+
+
+def test_who_goes_on_where_some_targets_are_written_gives_each_partition_to_one_member() -> None:
+    bench = Bench(ELSEWHERE.replace(members_at_once=2), a=4, b=6)
+    for number in range(6):
+        bench.join(f"m{number}", "a", "b")
+    bench.come_back()
+    bench.beat("m0", 1)
+    bench.come_back()
+    bench.advance(10)
+    ones = [(topic_id("a"),)] * 3 + [(topic_id("b"),)] * 3
+    assert [tuple(target) for target in bench.group.state.targets.values()] == ones
+
+    bench.remove("a")
+    bench.join("m0", "a", "b")
+    bench.come_back()
+    others = bench.group.state.target("m3")[topic_id("b")]
+    assert {*bench.group.state.target("m0")[topic_id("b")]} < {*others}, (
+        "the new targets of some, the old ones of others"
+    )
+    bench.restart()
+    bench.join("m0", "a", "b")
+    bench.come_back()
+    bench.advance(10)
+    state = bench.group.state
+    assert state.assignment.epoch == state.epoch
+    given = sorted(one for target in state.targets.values() for one in target[topic_id("b")])
+    assert given == [0, 1, 2, 3, 4, 5]
 
 
 def test_targets_of_a_state_that_was_taken_back_are_not_written() -> None:
