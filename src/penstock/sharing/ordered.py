@@ -92,15 +92,15 @@ class OrderedPartition(SharePartition):
         for run in [run for run in self.flight.cut(begin, end - 1) if not run.is_finished]:
             offsets = known[bisect_left(known, run.first) : bisect_right(known, run.last)]
             is_free = run.state is RecordState.AVAILABLE
-            at = run.first
+            at, behind = run.first, run.last + 1  # the run is cut below
             for offset in offsets:
                 if is_free and at < offset:
                     self._is_nobodys(at, offset - 1)
                 if self._queue(offset, keys[offset]) and is_free:
                     self._turn(offset)
                 at = offset + 1
-            if is_free and at < min(end, run.last + 1):
-                self._is_nobodys(at, run.last)
+            if is_free and at < behind:
+                self._is_nobodys(at, behind - 1)
 
     def _is_nobodys(self, first: int, last: int) -> None:
         for run in self.flight.cut(first, last):
@@ -145,10 +145,13 @@ class OrderedPartition(SharePartition):
     # whose turn it is
 
     def _turn(self, offset: int) -> None:
-        """The record is at the head of its key; a delay may still hold it."""
-        for run in self.flight.cut(offset, offset):
+        """The record is at the head of its key; a delay may still hold it. Only what waits for this is cut: other runs
+        may be gone over just now.
+        """
+        for batch in self.flight.between(offset, offset):
+            (run,) = batch.within(offset, offset)
             if run.state is RecordState.AVAILABLE and run.writing == HELD and not run.held_until_ms:
-                run.writing = SETTLED
+                batch.cut(offset, offset)[0].writing = SETTLED
                 self._may_be_available(offset)
 
     def _may_go(self, offset: int) -> bool:

@@ -38,7 +38,7 @@ from penstock.sharing.breaker import Breaker
 from penstock.sharing.checks import check_in_flight, check_owner, check_renewal
 from penstock.sharing.dead_letters import DeadLetter, DeadLetters
 from penstock.sharing.failures import Failure, How, failed_again
-from penstock.sharing.in_flight import HELD, SETTLED, Batch, InFlight, RecordState, Run
+from penstock.sharing.in_flight import HELD, SETTLED, Batch, InFlight, RecordState, Run, Span
 from penstock.sharing.values import (
     AS_THE_GROUP,
     FAILURE,
@@ -299,7 +299,7 @@ class SharePartition:
         """Take back what was locked until now, and let go what was held. What is being written is decided when that is
         over.
         """
-        freed: list[Run] = []
+        freed: list[Span] = []
         self.breaker.pass_time(now_ms)
         self._next_expiry_ms = NEVER_MS
         for run in self.flight.runs():
@@ -310,14 +310,15 @@ class SharePartition:
             if run.writing:  # it is being counted
                 continue
             if run.locked_until_ms <= now_ms:
+                freed.append((run.first, run.last))
                 self._free(run, now_ms)
-                freed.append(run)
             else:
                 self._is_locked_until(run.locked_until_ms)
-        for run in freed:
+        runs = [run for span in freed for run in self.flight.cut(*span)]  # keys may have cut them
+        for run in runs:
             if run.state is RecordState.ARCHIVING:
                 run.writing = self._writes + 1
-        return self._write(freed)
+        return self._write(runs)
 
     def _hold(self, run: Run, until_ms: int, now_ms: int) -> None:
         """Until then, if it is AVAILABLE and not being written."""
