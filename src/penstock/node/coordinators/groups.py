@@ -19,14 +19,13 @@ from penstock.coordinator.group.settings import (
 )
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import (
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
-    RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
-    UnregisterBrokerRecord,
 )
 from penstock.node.coordinators.host import CoordinatorHost, HostContext
 from penstock.node.coordinators.hosted import Hosted
@@ -41,10 +40,8 @@ UNLIMITED: Final = 2**31 - 1
 MOVE_MS: Final = 1_500
 """The part of a hand-over's time that is not for the members' commits: to hear of it, and to make it."""
 
-OF_TOPICS: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord)
-"""What names the topic that it changes."""
-CHANGES_TOPICS: Final = (TopicRecord, PartitionRecord, RemoveTopicRecord, RegisterBrokerRecord, UnregisterBrokerRecord)
-"""What may change the topics, partitions and racks that groups look at."""
+OF_TOPICS: Final = (TopicRecord, PartitionRecord, RemoveTopicRecord)
+"""What changes a topic that groups look at."""
 
 Rebalances = Mapping[str, tuple[int, int]]
 
@@ -67,6 +64,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
             patience_ms=settings.write_timeout_ms,
         )
         self._past: dict[str, tuple[int, int]] = {}
+        self._racks = _racks(context.image)
         self._missed = set[Hosted[GroupShard]]()
         """Those that are being read while topics go."""
         self._commits_ms = max(config.leader_handover_timeout_ms - MOVE_MS, 0) if config.handover_commit_first else 0
@@ -76,12 +74,15 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         if any(isinstance(record, RemoveTopicRecord) for record in records):
             self._forget_topics()
 
-        if any(map(_changes_topics, records)):
+        racks, self._racks = self._racks, _racks(self.context.image)
+        topic_ids = _changed(records) if racks == self._racks else None
+        if topic_ids is None or topic_ids:
             new_topics = any(isinstance(record, TopicRecord) for record in records)
-            self._tell_of_topics(_changed(records), new_topics=new_topics)
+            self._tell_of_topics(topic_ids, new_topics=new_topics)
 
     def on_new_image(self) -> None:
         super().on_new_image()
+        self._racks = _racks(self.context.image)
         self._tell_of_topics(None, new_topics=True)
         self._forget_topics()
 
@@ -139,17 +140,18 @@ def _sum(one: Rebalances, other: Rebalances) -> dict[str, tuple[int, int]]:
     return {kind: (a + c, b + d) for kind, ((a, b), (c, d)) in pairs.items()}
 
 
-def _changes_topics(record: MetadataRecord) -> bool:
-    return isinstance(record, CHANGES_TOPICS) or (
-        isinstance(record, PartitionChangeRecord) and record.replicas is not None
-    )
+def _changed(records: Sequence[MetadataRecord]) -> set[UUID]:
+    """The topics that are not as they were, in what groups look at."""
+    return {
+        record.topic_id
+        for record in records
+        if isinstance(record, OF_TOPICS) or (isinstance(record, PartitionChangeRecord) and record.replicas is not None)
+    }
 
 
-def _changed(records: Sequence[MetadataRecord]) -> set[UUID] | None:
-    """The topics that are not as they were; None if a broker may have another rack, and any topic with it."""
-    if any(isinstance(record, RegisterBrokerRecord | UnregisterBrokerRecord) for record in records):
-        return None
-    return {record.topic_id for record in records if isinstance(record, OF_TOPICS)}
+def _racks(image: ClusterImage) -> dict[int, str | None]:
+    """Of brokers. One that comes back with the rack that it had changes nothing that groups look at."""
+    return {broker_id: broker.rack for broker_id, broker in image.brokers.items() if broker.rack is not None}
 
 
 def settings_from(config: BrokerConfig) -> GroupSettings:

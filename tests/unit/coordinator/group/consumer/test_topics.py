@@ -11,9 +11,7 @@ from penstock.coordinator.group.consumer import topics, xxh3
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.xxh3 import xxh3_64
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord
 from penstock.metadata.topics import TopicImage
-from penstock.node.coordinators.groups import _changed
 
 KNOWN = {
     0: 0x2D06800538D394C2, 1: 0xC44BDFF4074EECDB, 6: 0x27B56A84CD2D7325, 12: 0xA713DAF0DFBB77E7,
@@ -109,10 +107,3 @@ def test_only_topics_that_have_changed_are_hashed_again(monkeypatch: pytest.Monk
     followed.changed(None, new_topics=False)
     followed.hash_of(names)
     assert hashed == names
-
-
-def test_a_change_of_brokers_may_change_any_topic() -> None:
-    grown = PartitionRecord(topic_id=topic_id("a"), partition_id=1)
-    moved = PartitionChangeRecord(topic_id=topic_id("b"), partition_id=0, replicas=[1])
-    assert _changed([grown, moved]) == {topic_id("a"), topic_id("b")}
-    assert _changed([grown, RegisterBrokerRecord(broker_id=1, rack="here", incarnation_id=UUID(int=1))]) is None
