@@ -5,7 +5,8 @@ Where that takes long it is done in a thread (`Elsewhere`), and members go on wi
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
 from penstock.coordinator.group.consumer import timing
 from penstock.coordinator.group.consumer.assignors import range as by_range
@@ -59,11 +60,11 @@ def _assignor(house: ConsumerTable, group: ConsumerGroup) -> Callable[[Spec], Ta
 def _spec(house: ConsumerTable, group: ConsumerGroup) -> Spec:
     state = group.state
     partitions = house.topics.partitions(state.topics)
-    ids: dict[frozenset[str], frozenset[Any]] = {}
+    ids: dict[tuple[str | None, tuple[str, ...]], frozenset[UUID]] = {}
     readers: dict[str, Reader] = {}
     for member_id, member in state.members.items():
-        names = state.topics_of(member)
-        if names not in ids:
-            ids[names] = frozenset(house.topics.partitions(names))
-        readers[member_id] = Reader(member.instance_id, ids[names], state.target(member_id))
+        said = member.pattern, member.topics  # by thousands of members, of thousands of topics
+        if said not in ids:
+            ids[said] = house.topics.ids_of(state.topics_of(member))
+        readers[member_id] = Reader(member.instance_id, ids[said], state.target(member_id))
     return Spec(readers, partitions)

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from tests.unit.coordinator.group.consumer.bench import AT_ONCE, CALLER, GROUP, SESSION_MS, Bench, two
 
-from penstock.coordinator.group.consumer import resolving
+from penstock.coordinator.group.consumer import assigning, resolving
+from penstock.coordinator.group.consumer.state import GroupView
+from penstock.coordinator.group.consumer.values import Subscription
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -111,3 +113,21 @@ def test_a_member_that_goes_on_is_told_at_once_when_nothing_is_under_way() -> No
     assert goes_on(2) is None, "what it rests on may be lost"
     bench.commit()
     assert goes_on(2) == 5_000
+
+
+def test_what_members_read_is_found_once_for_all_that_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be thousands, and the topics too."""
+    bench = Bench(AT_ONCE, a=2, b=2)
+    for number in range(12):
+        bench.join(f"m{number}", *("ab"[: number % 3]), subscribed_topic_regex="a|b" if number % 2 else "")
+    found: list[Subscription] = []
+    topics_of = GroupView.topics_of
+
+    def noted(state: GroupView, member: Subscription) -> frozenset[str]:
+        found.append(member)
+        return topics_of(state, member)
+
+    monkeypatch.setattr(GroupView, "topics_of", noted)
+    spec = assigning._spec(bench.shard.consumers._house, bench.group)
+    assert len(spec.readers) == 12
+    assert len(found) == 6, "no topics, the first, or both, each with the expression and without it"
