@@ -49,7 +49,7 @@ def resolve_if_due(house: ConsumerTable, group: ConsumerGroup, may_describe: May
     if not wanted or group.is_resolving:
         return
     resolved = next(iter(state.expressions.values()), None)
-    if resolved is not None:
+    if resolved is not None and resolved.timestamp_ms <= now_ms:  # or else of a clock that was set back, or of another
         if now_ms <= resolved.timestamp_ms + LEAST_PAUSE_MS:
             return
         is_new = len(wanted) != len(state.expressions) or resolved.version < topics.new_topics_offset

@@ -214,40 +214,6 @@ def test_what_is_read_no_longer_is_taken_away_at_once() -> None:
     assert (answer.member_epoch, told(answer)) == (2, {"b": [0]})
 
 
-def test_an_expression_is_matched_elsewhere_and_again_when_there_are_new_topics() -> None:
-    bench = Bench(AT_ONCE, a=1, b=1)
-    answer = bench.join("m1", subscribed_topic_names=None, subscribed_topic_regex="[ac]")
-    assert (answer.member_epoch, told(answer)) == (1, {})
-    bench.come_back()
-    assert told(bench.beat("m1", 1)) == {"a": [0]}
-    bench.grow("c", 1)
-    assert bench.beat("m1", 2).assignment is None
-    assert not bench.errands, "not so soon"
-    bench.advance(10_001)
-    bench.beat("m1", 2)
-    bench.come_back()
-    assert told(bench.beat("m1", 2)) == {"a": [0], "c": [0]}
-    assert bench.shard.describe_consumer_group(GROUP).members[0].subscribed_topic_regex == "[ac]"
-    bench.beat("m1", -1)
-    assert not bench.group.state.expressions
-
-
-def test_an_expression_does_not_match_what_the_member_may_not_know_of() -> None:
-    bench = Bench(AT_ONCE, a=1, b=1)
-    bench.hidden = {"a"}
-    bench.join("m1", subscribed_topic_names=None, subscribed_topic_regex="[a-c]")
-    bench.come_back()
-    assert told(bench.beat("m1", 1)) == {"b": [0]}
-    for hidden, topic, expected in ((set(), "c", {"a": [0], "b": [0], "c": [0]}), ({"a", "b"}, "d", {"c": [0]})):
-        bench.hidden = hidden
-        bench.grow(topic, 1)
-        bench.advance(10_001)
-        epoch = bench.described().group_epoch
-        bench.beat("m1", epoch)
-        bench.come_back()
-        assert told(bench.beat("m1", epoch)) == expected
-
-
 def test_most_votes_choose_the_assignor() -> None:
     bench = Bench(AT_ONCE, a=2, b=2)
     bench.join("m1", "a", "b", server_assignor="range")
