@@ -262,11 +262,14 @@ class GroupImage(LogImage[AnyRecord]):
         pending = (group_id for group_id, _, _ in self.pending.places_in(topic))
         return list(dict.fromkeys([*self._readers.get(topic, ()), *pending]))
 
-    def places_in(self, topic: str) -> list[Place]:
-        """Where groups have offsets, or may get them when a transaction ends."""
-        readers = self._readers.get(topic, ())
-        committed = [(group_id, topic, index) for group_id in readers for index in self._offsets[group_id][topic]]
-        return list(dict.fromkeys([*committed, *self.pending.places_in(topic)]))
+    def places_in(self, topic: str) -> Iterator[Place]:
+        """Where groups have offsets, or may get them when a transaction ends; some twice. Groups and offsets may come
+        and go before the next place is asked for.
+        """
+        for group_id in list(self._readers.get(topic, ())):
+            for index in list(self.offsets(group_id).get(topic, ())):
+                yield group_id, topic, index
+        yield from self.pending.places_in(topic)
 
     def reads(self, group_id: str, topic: str) -> bool:
         """Whether it is one of the topic's `readers`."""

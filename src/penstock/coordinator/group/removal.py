@@ -7,15 +7,17 @@ of it is written as tombstones and happens when they are committed.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.image import Place
 from penstock.coordinator.group.kind import Group
-from penstock.coordinator.group.records import AnyRecord, CommittedOffset, OffsetRecord, in_batches
+from penstock.coordinator.group.records import TOMBSTONES_AT_ONCE, AnyRecord, CommittedOffset, OffsetRecord, in_batches
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
+from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -27,6 +29,9 @@ from penstock.protocol.messages.offset_delete import (
 
 EXPIRED_AT_ONCE: Final = 1_000
 """Offsets that are looked at before the event loop gets to do something else; a group is not divided."""
+
+RETRY_MS: Final = 10_000
+"""After a write that failed."""
 
 # -- on request -------------------------------------------------------------------------------------------------------
 
@@ -78,8 +83,41 @@ def _delete_in(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=results)
 
 
-def on_topic_deleted(table: GroupTable, topic: str, now_ms: int) -> None:
-    _remove(table, list(table.tombstones_in(topic)), now_ms)
+# -- topics that are gone ---------------------------------------------------------------------------------------------
+
+
+def forget_topics(table: GroupTable, cluster: ClusterImage, at_ms: int) -> None:
+    """Take away what groups have in topics that are gone by then."""
+    table.start_timer(_Walk(table, cluster).begin, at_ms)
+
+
+class _Walk:
+    """Over the offsets in topics that are gone, some at a time. What cannot be written is looked for again."""
+
+    def __init__(self, table: GroupTable, cluster: ClusterImage) -> None:
+        self._table = table
+        self._cluster = cluster
+        self._left: Iterator[Place] = iter(())
+        self._has_failed = False
+
+    def begin(self, now_ms: int) -> None:
+        gone = [topic for topic in self._table.topics() if topic not in self._cluster.topics]
+        self._left = self._table.places_in(gone)
+        self._go_on(now_ms)
+
+    def _go_on(self, now_ms: int) -> None:
+        table, topics = self._table, self._cluster.topics
+        some = list(islice(self._left, TOMBSTONES_AT_ONCE))
+        there = dict.fromkeys(place for place in some if place[1] not in topics)  # one may have come again meanwhile
+        for batch in in_batches(OffsetRecord(*place, None) for place in there):
+            table.append(batch, now_ms, then=self._wrote)
+        if len(some) == TOMBSTONES_AT_ONCE:
+            table.start_timer(self._go_on, now_ms + 1)
+
+    def _wrote(self, error: ErrorCode, now_ms: int) -> None:
+        if error is not ErrorCode.NONE and not self._has_failed:
+            self._has_failed = True
+            forget_topics(self._table, self._cluster, now_ms + RETRY_MS)
 
 
 # -- by time ----------------------------------------------------------------------------------------------------------

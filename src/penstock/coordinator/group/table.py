@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
@@ -246,10 +246,16 @@ class GroupTable(Agenda[AnyRecord]):
         coming = (OffsetRecord(*place, None) for place in self.coming() if place[0] == group_id)
         return list(dict.fromkeys([*known, *coming]))
 
-    def tombstones_in(self, topic: str) -> list[OffsetRecord]:
-        """As `tombstones`, for all groups. What is in other topics is not looked at."""
-        coming = [place for place in self.coming() if place[1] == topic]
-        return [OffsetRecord(*place, None) for place in dict.fromkeys([*self.image.places_in(topic), *coming])]
+    def places_in(self, topics: Iterable[str]) -> Iterator[Place]:
+        """Where groups have offsets, or may get them when a transaction ends; some twice. Nothing in other topics is
+        looked at. Groups and offsets may come and go before the next place is asked for.
+        """
+        coming: dict[str, list[Place]] = {}
+        for place in self.coming():
+            coming.setdefault(place[1], []).append(place)
+        for topic in topics:
+            yield from self.image.places_in(topic)
+            yield from coming.get(topic, ())
 
     def topics(self) -> list[str]:
         """In which groups have offsets, or may get them when a transaction ends."""

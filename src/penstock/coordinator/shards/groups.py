@@ -312,12 +312,6 @@ class GroupShard(PartitionMachine[AnyRecord]):
         self.shares.delete_offsets(token, request, now_ms)
         return self._table.take_effects()
 
-    def forget_shared_topics(self, now_ms: int) -> list[Effect]:
-        """Topics are gone: share groups read nothing of them any more."""
-        if self._shares is not None:
-            self._shares.forget_topics(now_ms)
-        return self._table.take_effects()
-
     # -- streams groups -----------------------------------------------------------------------------------------------
 
     def streams_heartbeat(
@@ -389,10 +383,16 @@ class GroupShard(PartitionMachine[AnyRecord]):
         return self._table.take_effects()
 
     def topics(self) -> list[str]:
+        """In which there are offsets, or may be, for tests and diagnosis."""
         return self._table.topics()
 
-    def topic_deleted(self, topic: str, now_ms: int) -> list[Effect]:
-        removal.on_topic_deleted(self._table, topic, now_ms)
+    def forget_topics(self, now_ms: int) -> list[Effect]:
+        """Topics are gone, or may be since these records were written: so are offsets in them, by and by, and share
+        groups read nothing of them any more.
+        """
+        removal.forget_topics(self._table, self._cluster, now_ms)
+        if self._shares is not None:
+            self._shares.forget_topics(now_ms)
         return self._table.take_effects()
 
     # -- groups -------------------------------------------------------------------------------------------------------

@@ -65,8 +65,6 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         )
         self._past: dict[str, tuple[int, int]] = {}
         self._racks = _racks(context.image)
-        self._missed = set[Hosted[GroupShard]]()
-        """Those that are being read while topics go."""
         self._commits_ms = max(config.leader_handover_timeout_ms - MOVE_MS, 0) if config.handover_commit_first else 0
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
@@ -107,31 +105,19 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         hosted = self.hosted(index)
         if hosted is not None:
             self._past = _sum(self._past, hosted.machine.rebalances())
-            self._missed.discard(hosted)
         super()._resign(index)
 
     def begins_to_serve(self, hosted: Hosted[GroupShard]) -> None:
-        if hosted in self._missed:
-            self._missed.discard(hosted)
-            self._forget_topics_in(hosted)
+        """Topics may have gone meanwhile, or while another node served it that did not come to it."""
+        hosted.put(hosted.machine.forget_topics)
 
     def _tell_of_topics(self, topic_ids: Collection[UUID] | None, *, new_topics: bool) -> None:
         for hosted in self.led():
             hosted.machine.topics_changed(topic_ids, new_topics=new_topics)
 
     def _forget_topics(self) -> None:
-        for hosted in self.led():
-            if hosted.is_serving:
-                self._forget_topics_in(hosted)
-            else:
-                self._missed.add(hosted)
-
-    def _forget_topics_in(self, hosted: Hosted[GroupShard]) -> None:
-        topics = self.context.image.topics
-        hosted.put(hosted.machine.forget_shared_topics)
-        for topic in hosted.machine.topics():
-            if topic not in topics:
-                hosted.run(hosted.machine.topic_deleted(topic, self.now_ms()))
+        for hosted in self.serving():
+            hosted.put(hosted.machine.forget_topics)
 
 
 def _sum(one: Rebalances, other: Rebalances) -> dict[str, tuple[int, int]]:

@@ -1,15 +1,17 @@
 """Deletions of very many offsets are cut into batches that a log takes, and expiry lets others run in between."""
 
 from random import Random
+from uuid import UUID
 
 import pytest
 
 from penstock.coordinator.effects import Append, Effect, Reply
 from penstock.coordinator.group.records import TOMBSTONES_AT_ONCE, GroupMetadataValue, GroupRecord
-from penstock.coordinator.group.removal import EXPIRED_AT_ONCE
+from penstock.coordinator.group.removal import EXPIRED_AT_ONCE, RETRY_MS
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
+from penstock.metadata.records import TopicRecord
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -28,9 +30,9 @@ RETENTION_MS = 60_000
 class Log:
     """A shard whose writes are committed when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, image: ClusterImage | None = None) -> None:
         settings = GroupSettings(offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=RETENTION_MS)
-        self.shard = GroupShard(settings, Random(1), ClusterImage())
+        self.shard = GroupShard(settings, Random(1), image or ClusterImage())
         self.shard.loaded(0)
         self.appends: list[Append] = []
         self.answers: list[object] = []
@@ -137,15 +139,51 @@ def test_expiry_begins_anew_after_its_last_turn() -> None:
     assert log.shard.next_deadline_ms() == 2 * RETENTION_MS
 
 
-def test_a_deleted_topic_takes_the_offsets_of_all_groups_in_few_batches() -> None:
+def test_a_deleted_topic_takes_the_offsets_of_all_groups_in_few_batches_and_others_run_in_between() -> None:
     log = Log()
     for number in range(30):
         log.commit(f"group-{number}", TOMBSTONES_AT_ONCE // 20)
-    log.take(log.shard.topic_deleted("flights", 0))
-    assert [len(append.records) for append in log.appends] == [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE // 2]
-    while log.appends:
-        log.settle()
+    assert log.shard.forget_topics(0) == [], "all coordinators of a node are told in one turn"
+    sizes = []
+    for now_ms in range(3):
+        log.take(log.shard.wake(now_ms))
+        sizes.append([len(append.records) for append in log.appends])
+        while log.appends:
+            log.settle()
+    assert sizes == [[TOMBSTONES_AT_ONCE], [TOMBSTONES_AT_ONCE // 2], []]
     assert log.shard.topics() == []
+
+
+def test_what_could_not_be_taken_away_with_its_topic_is_tried_again() -> None:
+    log = Log()
+    log.commit("first", TOMBSTONES_AT_ONCE)
+    log.commit("second", 1)
+    log.take(log.shard.forget_topics(0))
+    for now_ms in range(2):
+        log.take(log.shard.wake(now_ms))
+    assert len(log.appends) == 2
+    log.settle(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert log.offsets("first") == TOMBSTONES_AT_ONCE
+    assert log.shard.next_deadline_ms() == RETRY_MS, "once for all that failed"
+    for now_ms in range(RETRY_MS, RETRY_MS + 2):
+        log.take(log.shard.wake(now_ms))
+        while log.appends:
+            log.settle()
+    assert log.shard.topics() == []
+    assert log.shard.next_deadline_ms() == RETENTION_MS
+
+
+def test_a_topic_that_has_come_again_meanwhile_keeps_its_offsets() -> None:
+    image = ClusterImage()
+    log = Log(image)
+    log.commit("first", TOMBSTONES_AT_ONCE)
+    log.commit("second", 1)
+    log.take(log.shard.forget_topics(0))
+    log.take(log.shard.wake(0))
+    image.apply(TopicRecord(name="flights", topic_id=UUID(int=1)))
+    log.take(log.shard.wake(1))
+    assert len(log.appends) == 1
+    assert log.offsets("second") == 1
 
 
 def test_a_group_without_offsets_is_there_again_when_its_deletion_fails() -> None:
@@ -190,8 +228,9 @@ def test_an_offset_that_is_being_deleted_is_not_called_gone(error: ErrorCode) ->
 def test_offsets_that_are_being_taken_away_are_not_taken_away_twice() -> None:
     log = Log()
     log.commit("orders", 3)
-    log.take(log.shard.topic_deleted("flights", 0))
-    log.take(log.shard.topic_deleted("flights", 0))
+    log.take(log.shard.forget_topics(0))
+    log.take(log.shard.forget_topics(0))
+    log.take(log.shard.wake(0))
     assert [len(append.records) for append in log.appends] == [3]
 
 

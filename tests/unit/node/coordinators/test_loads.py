@@ -72,7 +72,8 @@ async def test_offsets_in_a_topic_that_goes_meanwhile_go_too(tmp_path: Path) -> 
     async with asyncio.timeout(10):
         while node.groups.is_loading:
             await asyncio.sleep(0)
-        assert await committed(node) == {}
+        while await committed(node):
+            await asyncio.sleep(0)
     await node.stop()
 
 

@@ -78,7 +78,7 @@ class Bench:
     def remove(self, name: str) -> None:
         self.image.apply(RemoveTopicRecord(topic_id=self.image.topics[name].topic_id))
         self.changed(new_topics=False)
-        self.take(self.shard.forget_shared_topics(self.now_ms))
+        self.take(self.shard.forget_topics(self.now_ms))
 
     def changed(self, *, new_topics: bool) -> None:
         self.image.applied_to(self.image.offset + 1)
