@@ -263,13 +263,14 @@ class GroupImage(LogImage[AnyRecord]):
         return list(dict.fromkeys([*self._readers.get(topic, ()), *pending]))
 
     def places_in(self, topic: str) -> Iterator[Place]:
-        """Where groups have offsets, or may get them when a transaction ends; some twice. Groups and offsets may come
-        and go before the next place is asked for.
+        """Where groups have offsets, or may get them when a transaction ends. Groups and offsets may come and go
+        before the next place is asked for.
         """
+        pending = [place for place in self.pending.places_in(topic) if self.offset_at(place) is None]
         for group_id in list(self._readers.get(topic, ())):
             for index in list(self.offsets(group_id).get(topic, ())):
                 yield group_id, topic, index
-        yield from self.pending.places_in(topic)
+        yield from pending
 
     def reads(self, group_id: str, topic: str) -> bool:
         """Whether it is one of the topic's `readers`."""
@@ -280,9 +281,14 @@ class GroupImage(LogImage[AnyRecord]):
         group_id, topic, partition = place
         return partition in self.offsets(group_id).get(topic, ()) or self.pending.may_come(place)
 
-    def tombstones(self, group_id: str) -> list[OffsetRecord]:
-        """Also for what is pending, which comes to nothing by that."""
-        committed = ((name, index) for name, indexes in self.offsets(group_id).items() for index in indexes)
-        pending = ((name, index) for _, name, index in self.pending.places(group_id))
-        places = dict.fromkeys([*committed, *pending])
-        return [OffsetRecord(group_id, name, index, None) for name, index in places]
+    def places(self, group_id: str) -> Iterator[Place]:
+        """Where a group has offsets, or may get them, as `places_in`."""
+        pending = [place for place in self.pending.places(group_id) if self.offset_at(place) is None]
+        for topic in list(self.offsets(group_id)):
+            for index in list(self.offsets(group_id).get(topic, ())):
+                yield group_id, topic, index
+        yield from pending
+
+    def offset_at(self, place: Place) -> CommittedOffset | None:
+        group_id, topic, index = place
+        return self.offsets(group_id).get(topic, {}).get(index)

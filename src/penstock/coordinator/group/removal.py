@@ -8,7 +8,7 @@ of it is written as tombstones and happens when they are committed.
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from penstock.coordinator.effects import Token
@@ -28,7 +28,7 @@ from penstock.protocol.messages.offset_delete import (
 )
 
 EXPIRED_AT_ONCE: Final = 1_000
-"""Offsets that are looked at before the event loop gets to do something else; a group is not divided."""
+"""Offsets that are looked at before the event loop gets to do something else; of a group all are."""
 
 RETRY_MS: Final = 10_000
 """After a write that failed."""
@@ -148,8 +148,8 @@ def _expire(table: GroupTable, group: Group, coming: Collection[Place], now_ms: 
     """Returns how many offsets the group has. What is pending keeps an offset, and so does what is `coming`."""
     topics, pending = table.image.offsets(group.group_id), table.image.pending
     count = sum(len(partitions) for partitions in topics.values())
-    expired: list[AnyRecord] = [
-        OffsetRecord(group.group_id, topic, partition, None)
+    expired: list[tuple[Place, CommittedOffset]] = [
+        ((group.group_id, topic, partition), committed)
         for topic, partitions in topics.items()
         if not group.is_reading(topic)
         for partition, committed in partitions.items()
@@ -160,7 +160,7 @@ def _expire(table: GroupTable, group: Group, coming: Collection[Place], now_ms: 
     if len(expired) == count and group.may_expire and not _may_get_more(table, group.group_id, coming):
         remove_group(table, group, now_ms)
     elif expired:
-        _remove(table, expired, now_ms)
+        _remove(table, iter(expired), now_ms)
     return count
 
 
@@ -178,23 +178,58 @@ def _expires_ms(table: GroupTable, group: Group, committed: CommittedOffset) -> 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _remove(table: GroupTable, records: list[AnyRecord], now_ms: int) -> None:
-    for some in in_batches(records):
-        table.append(some, now_ms)
+def _remove(table: GroupTable, left: Iterator[tuple[Place, CommittedOffset]], now_ms: int) -> None:
+    """Some at a time; what was committed meanwhile stays."""
+    some = list(islice(left, TOMBSTONES_AT_ONCE))
+    unchanged = (place for place, committed in some if table.image.offset_at(place) is committed)
+    for batch in in_batches(OffsetRecord(*place, None) for place in unchanged):
+        table.append(batch, now_ms)
+    if len(some) == TOMBSTONES_AT_ONCE:
+        table.start_timer(_remove, now_ms + 1, table, left)
 
 
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
     """`token` gets an ErrorCode. No member joins while tombstones are under way; if one fails, the group is back."""
-    group_id = group.group_id
-    records = [*table.tombstones(group_id), *table.image.histories.tombstones(group_id), *group.tombstones()]
-    *first, last = [*in_batches(records)] or [[]]
     group.kill(now_ms)
-    for some in first:
-        table.append(some, now_ms)
+    _Removal(table, group, token).go_on(ErrorCode.NONE, now_ms)
 
-    def then(error: ErrorCode, now_ms: int) -> None:
-        table.drop_group(group, now_ms)
+
+class _Removal:
+    """Of one group: a batch of tombstones at a time, those of its offsets first."""
+
+    def __init__(self, table: GroupTable, group: Group, token: Token | None) -> None:
+        self._table = table
+        self._group = group
+        self._token = token
+        offsets = (OffsetRecord(*place, None) for place in table.places(group.group_id))
+        histories = table.image.histories.tombstones(group.group_id)
+        self._batches = in_batches(chain(offsets, histories, group.tombstones()))
+        self._next = next(self._batches, [])
+        self._is_over = False
+
+    def go_on(self, error: ErrorCode, now_ms: int) -> None:
         if error is not ErrorCode.NONE:
-            table.restore_group(group_id, now_ms)
+            self._failed(error, now_ms)
+        if self._is_over:
+            return
+        some, following = self._next, next(self._batches, None)
+        if following is None:
+            self._is_over = True
+            self._table.append(some, now_ms, then=self._ended, token=self._token, answer=group_write_error)
+        else:
+            self._next = following
+            self._table.append(some, now_ms, then=self._failed)
+            self._table.pause(self.go_on, now_ms + 1)
 
-    table.append(last, now_ms, then=then, token=token, answer=group_write_error)
+    def _failed(self, error: ErrorCode, now_ms: int) -> None:
+        """One before the last is written, or is not. Where the last one is on its way it fails with it."""
+        if error is not ErrorCode.NONE and not self._is_over:
+            self._is_over = True
+            self._ended(error, now_ms)
+            self._table.reply(self._token, group_write_error(error))
+
+    def _ended(self, error: ErrorCode, now_ms: int) -> None:
+        table, group_id = self._table, self._group.group_id
+        table.drop_group(self._group, now_ms)
+        if error is not ErrorCode.NONE or table.image.offsets(group_id):  # or of a transaction that ended meanwhile
+            table.restore_group(group_id, now_ms)

@@ -240,11 +240,11 @@ class GroupTable(Agenda[AnyRecord]):
         found = (one for one, _ in self.uncommitted() if type(one) is PendingRecord)
         return {(one.group_id, one.topic, one.partition): None for one in found}
 
-    def tombstones(self, group_id: str) -> list[OffsetRecord]:
-        """Also for what is pending, or about to be, which comes to nothing by that."""
-        known = self.image.tombstones(group_id)
-        coming = (OffsetRecord(*place, None) for place in self.coming() if place[0] == group_id)
-        return list(dict.fromkeys([*known, *coming]))
+    def places(self, group_id: str) -> Iterator[Place]:
+        """Where a group has offsets, or may get them, as `places_in`."""
+        coming = [place for place in self.coming() if place[0] == group_id]
+        yield from self.image.places(group_id)
+        yield from coming
 
     def places_in(self, topics: Iterable[str]) -> Iterator[Place]:
         """Where groups have offsets, or may get them when a transaction ends; some twice. Nothing in other topics is

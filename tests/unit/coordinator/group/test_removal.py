@@ -51,10 +51,23 @@ class Log:
             self.appends.clear()
         self.take(self.shard.appended(write_id, error, 0))
 
-    def commit(self, group_id: str, count: int) -> None:
-        partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(count)]
+    def run(self) -> list[int]:
+        """What is under way, until it is answered: how many records there are in what each turn writes."""
+        sizes = []
+        for now_ms in range(1, 100):
+            sizes += [sum(len(append.records) for append in self.appends)]
+            while self.appends:
+                self.settle()
+            if self.answers:
+                break
+            self.take(self.shard.wake(now_ms))
+        return sizes
+
+    def commit(self, group_id: str, count: int, first: int = 0, now_ms: int = 0) -> None:
+        indexes = range(first, first + count)
+        partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in indexes]
         topics = [OffsetCommitRequestTopic(name="flights", partitions=partitions)]
-        self.take(self.shard.commit("commit", OffsetCommitRequest(group_id=group_id, topics=topics), 8, 0))
+        self.take(self.shard.commit("commit", OffsetCommitRequest(group_id=group_id, topics=topics), 8, now_ms))
         self.settle()
         self.answers.clear()
 
@@ -62,14 +75,11 @@ class Log:
         return sum(len(partitions) for partitions in self.shard.offsets(group_id).values())
 
 
-def test_a_large_group_is_deleted_in_batches() -> None:
+def test_a_large_group_is_deleted_in_batches_and_others_run_in_between() -> None:
     log = Log()
     log.commit("large", 2 * TOMBSTONES_AT_ONCE + 5)
     log.take(log.shard.delete_group("delete", "large", 0))
-    assert [len(append.records) for append in log.appends] == [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE, 6]
-    while log.appends:
-        assert log.answers == []
-        log.settle()
+    assert log.run() == [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE, 6]
     assert log.answers == [ErrorCode.NONE]
     assert [*log.shard.list_groups()] == []
 
@@ -79,10 +89,7 @@ def test_a_deletion_has_no_empty_batch(offsets: int, last: list[int]) -> None:
     log = Log()
     log.commit("large", TOMBSTONES_AT_ONCE + offsets)
     log.take(log.shard.delete_group("delete", "large", 0))
-    assert [len(append.records) for append in log.appends] == [
-        min(TOMBSTONES_AT_ONCE + offsets + 1, TOMBSTONES_AT_ONCE),
-        *last,
-    ]
+    assert log.run() == [min(TOMBSTONES_AT_ONCE + offsets + 1, TOMBSTONES_AT_ONCE), *last]
 
 
 def test_nothing_is_left_of_a_deletion_when_another_node_goes_on() -> None:
@@ -94,24 +101,52 @@ def test_nothing_is_left_of_a_deletion_when_another_node_goes_on() -> None:
     assert [*log.shard.list_groups()] == []
 
 
-@pytest.mark.parametrize("fails", [0, 1, 2])
-def test_a_batch_that_fails_leaves_the_group_with_what_it_and_later_ones_would_have_taken(fails: int) -> None:
+def test_who_waits_for_a_deletion_is_answered_where_another_node_goes_on_between_two_batches() -> None:
+    log = Log()
+    log.commit("large", 2 * TOMBSTONES_AT_ONCE)
+    log.take(log.shard.delete_group("delete", "large", 0))
+    log.settle()
+    log.take(log.shard.unload(0))
+    assert log.answers == [ErrorCode.NOT_COORDINATOR]
+
+
+@pytest.mark.parametrize(("fails", "written"), [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])
+def test_a_batch_that_fails_leaves_the_group_with_what_it_and_later_ones_would_have_taken(
+    fails: int, written: int
+) -> None:
     log = Log()
     log.commit("large", 2 * TOMBSTONES_AT_ONCE + 5)
     log.take(log.shard.delete_group("delete", "large", 0))
+    for now_ms in range(1, written):
+        log.take(log.shard.wake(now_ms))
     sizes = [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE, 5]
     for _ in range(fails):
         log.settle()
     log.settle(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert log.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    log.take(log.shard.wake(written))
+    assert (log.answers, log.appends) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [])
     assert log.offsets("large") == sum(sizes[fails:])
     (group,) = log.shard.list_groups()
     assert (group.group_id, group.group_state) == ("large", "Empty")
+    log.answers.clear()
     log.take(log.shard.delete_group("again", "large", 0))
-    while log.appends:
-        log.settle()
-    assert log.answers[-1] is ErrorCode.NONE
+    log.run()
+    assert log.answers == [ErrorCode.NONE]
     assert [*log.shard.list_groups()] == []
+
+
+def test_what_expires_of_a_large_group_goes_some_at_a_time_and_what_is_committed_meanwhile_stays() -> None:
+    log = Log()
+    log.commit("large", TOMBSTONES_AT_ONCE + 5)
+    log.commit("large", 1, first=TOMBSTONES_AT_ONCE + 5, now_ms=RETENTION_MS)
+    log.take(log.shard.wake(RETENTION_MS))
+    assert [len(append.records) for append in log.appends] == [TOMBSTONES_AT_ONCE]
+    log.settle()
+    log.commit("large", 2, first=TOMBSTONES_AT_ONCE, now_ms=RETENTION_MS)
+    log.take(log.shard.wake(RETENTION_MS + 1))
+    assert [len(append.records) for append in log.appends] == [3]
+    log.settle()
+    assert sorted(log.shard.offsets("large")["flights"]) == [TOMBSTONES_AT_ONCE + n for n in (0, 1, 5)]
 
 
 def test_expiry_looks_at_some_groups_at_a_time() -> None:
@@ -243,6 +278,9 @@ def test_a_group_with_a_long_name_is_taken_away_in_batches_that_fit() -> None:
         log.take(log.shard.commit("commit", OffsetCommitRequest(group_id=name, topics=topics), 8, 0))
         log.settle()
     log.take(log.shard.delete_group("delete", name, 0))
+    for now_ms in range(1, 10):
+        log.take(log.shard.wake(now_ms))
+    assert len(log.appends) > 1
     assert all(sum(len(key) for key, _ in append.records) < 1_000_000 for append in log.appends)
     while log.appends:
         log.settle()
