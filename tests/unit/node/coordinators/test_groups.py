@@ -2,10 +2,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
-from tests.unit.node.group_node import FLIGHTS_ID, OFFSETS_ID, GroupNode, ask, with_topics
+from tests.unit.node.group_node import OFFSETS_ID, GroupNode, ask, with_topics
 
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.log import record_checks
@@ -13,10 +12,7 @@ from penstock.log.config import LogConfig
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import PartitionImage
 from penstock.metadata.records import (
-    MetadataRecord,
     PartitionChangeRecord,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
 from penstock.node.api.broker.find_coordinator import find_coordinator
 from penstock.node.api.broker.heartbeat import heartbeat
@@ -294,58 +290,6 @@ async def test_an_append_that_fails_is_answered(node: GroupNode) -> None:
     answer = await ask(offset_commit, node, 8, commit_request(5))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert await committed(node) == {}
-
-
-async def test_offsets_go_with_their_topic(node: GroupNode) -> None:
-    with_topics(node)
-    await node.ready()
-    await ask(offset_commit, node, 8, commit_request(5))
-    node.delete_flights()
-    async with asyncio.timeout(10):
-        while await committed(node):
-            await asyncio.sleep(0)
-
-
-async def test_offsets_in_a_topic_that_went_while_nobody_served_them_go_too(tmp_path: Path) -> None:
-    """Its coordinator may have ended before it had come to them, or could not write that they are gone."""
-    before = with_topics(GroupNode(tmp_path))
-    await before.ready()
-    await ask(offset_commit, before, 8, commit_request(5))
-    await before.stop()
-    after = GroupNode(tmp_path)
-    after.create_offsets_topic()
-    await after.ready()
-    async with asyncio.timeout(10):
-        while await committed(after):
-            await asyncio.sleep(0)
-    await after.stop()
-
-
-async def test_groups_look_again_at_topics_that_have_changed_and_at_all_if_a_broker_has_another_rack(
-    node: GroupNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What they look at takes long to be reckoned anew."""
-    with_topics(node)
-    await node.ready()
-    told: list[object] = []
-    monkeypatch.setattr(GroupShard, "topics_changed", lambda _, topics, *, new_topics: told.append(topics))
-
-    def tell(*records: MetadataRecord) -> list[object]:
-        told.clear()
-        node.tell(*records)
-        return told[:1]
-
-    def registered(rack: str | None) -> MetadataRecord:
-        return RegisterBrokerRecord(broker_id=2, rack=rack, incarnation_id=UUID(int=len(told)))
-
-    moved = PartitionChangeRecord(topic_id=FLIGHTS_ID, partition_id=0, replicas=[1])
-    assert tell(registered("here")) == [None]
-    assert tell(registered("here")) == []
-    assert tell(registered("here"), moved) == [{FLIGHTS_ID}]
-    assert tell(PartitionChangeRecord(topic_id=FLIGHTS_ID, partition_id=0, isr=[1])) == []
-    assert tell(registered("there"), moved) == [None]
-    assert tell(UnregisterBrokerRecord(broker_id=2)) == [None]
-    assert tell(registered(None)) == []
 
 
 async def test_a_partition_that_could_not_be_read_is_tried_again(
