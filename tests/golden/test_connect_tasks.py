@@ -15,7 +15,8 @@ from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime import running_tasks, transactional_source
 from penstock.work.connect.runtime.kinds import KEYS
-from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource, TaskSetting
+from penstock.work.connect.runtime.running_sink import RunningSink
+from penstock.work.connect.runtime.running_tasks import Environment, RunningSource, TaskSetting
 from penstock.work.connect.runtime.supervisor import Attempt
 from penstock.work.connect.runtime.transactional_source import TransactionalSource
 

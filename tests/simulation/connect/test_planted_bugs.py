@@ -9,7 +9,8 @@ import pytest
 from tests.simulation.connect.world import simulate
 
 from penstock.work.connect.built_in.sql_source import SqlSourceTask
-from penstock.work.connect.runtime.running_tasks import RunningSink, RunningSource
+from penstock.work.connect.runtime.running_sink import RunningSink
+from penstock.work.connect.runtime.running_tasks import RunningSource
 from penstock.work.connect.runtime.transactional_source import TransactionalSource
 
 

@@ -1,4 +1,4 @@
-"""Tasks of connectors while they run: what a source reads goes to topics, what topics have goes to a sink.
+"""Tasks of connectors while they run: what a source reads goes to topics; of a sink see `running_sink`.
 
 A source's offsets are stored after its records are in Kafka, a sink's positions are committed after they were flushed:
 after a crash some records come again, and none is missing.
@@ -6,26 +6,17 @@ after a crash some records come again, and none is missing.
 
 import asyncio
 import logging
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from penstock.client.admin import Admin
-from penstock.client.admin.topics import NewTopic
-from penstock.client.consumer import Consumer
-from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.producer import Producer
-from penstock.client.values import ConsumedRecord, OffsetAndMetadata, RecordMetadata, TopicPartition
+from penstock.client.values import RecordMetadata
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.api import (
     Position,
     RetriableError,
-    Safe,
-    SinkContext,
-    SinkRecord,
-    SinkTask,
     SourceContext,
     SourceRecord,
     SourceTask,
@@ -36,7 +27,7 @@ from penstock.work.connect.api import (
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
-from penstock.work.connect.errors import LEFT_OUT, LEFT_OUT_REPLICAS, ErrorPolicy, Failure, Skipped, error_headers
+from penstock.work.connect.errors import ErrorPolicy
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.generations import Generations
@@ -47,8 +38,6 @@ from penstock.work.connect.runtime.task_host import TaskHost
 
 IDLE_S: Final = 0.1
 """How long a source without records is left alone."""
-RETRY_S: Final = 0.5
-POLL_MS: Final = 500
 logger = logging.getLogger(__name__)
 
 
@@ -242,207 +231,3 @@ class RunningSource(RunningTask):
             return
         self._offsets = {}
         await self._call(self._task.commit)
-
-
-class RunningSink(RunningTask, RebalanceListener):
-    """A member of the group `connect-<connector>`."""
-
-    def __init__(self, setting: TaskSetting, task: SinkTask, host: TaskHost, attempt: Attempt) -> None:
-        super().__init__(setting, task, host, attempt)
-        self._task = task
-        self._context = SinkContext(tolerates=setting.errors["errors.tolerance"] == "all")
-        self._errors = ErrorPolicy(setting.errors, setting.name, self._report)
-        self._conversion = Conversion(setting.steps.may_block, self._attempt.calls, self._errors)
-        self._done: dict[TopicPartition, int] = {}
-        self._committed: dict[TopicPartition, int] = {}
-        self._untaken: list[SinkRecord] = []
-        self._is_holding = False
-        self._consumer: Consumer | None = None
-        self._producer: Producer | None = None
-        self._is_over = False
-
-    async def run(self) -> None:
-        config = self.setting.config
-        consumer = self.setting.environment.clients.consumer(
-            self.setting.client("consumer"),
-            client_id=f"connector-consumer-{self.setting.name}",
-            group_id=f"connect-{self.setting.connector}",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
-        await self._make_left_out()
-        async with self._new_producer() as producer, consumer:
-            self._consumer, self._producer = consumer, producer
-            try:
-                await self._call(self._task.start, config, self._context)
-                if "topics.regex" in config:
-                    await consumer.subscribe(pattern=config["topics.regex"], listener=self)
-                else:
-                    topics = [topic.strip() for topic in config["topics"].split(",")]
-                    await consumer.subscribe(topics, listener=self)
-                self._attempt.begun()
-                await self._write(consumer)
-            finally:
-                self._is_over = True
-                await self._call(self._task.stop)
-
-    async def _write(self, consumer: Consumer) -> None:
-        loop = asyncio.get_running_loop()
-        flushed_at = loop.time()
-        while not self._attempt.stopping.is_set():
-            consumed = await consumer.poll(POLL_MS)
-            records = await self._converted(consumed)
-            if records:
-                self._untaken = records
-                await self._put(consumer)
-            await self._leave_out_reported(consumed)
-            for partition, offset in self._context.wanted.items():
-                consumer.seek(partition, offset)
-                self._done[partition] = offset
-            self._context.wanted.clear()
-            due = (loop.time() - flushed_at) * 1000 >= self.setting.environment.flush_interval_ms
-            if due or self._context.is_flush_wanted:
-                self._context.is_flush_wanted = False
-                await self._flush(list(self._done))
-                flushed_at = loop.time()
-        await self._flush(list(self._done))
-        await self._call(self._task.close, consumer.assignment)
-
-    async def _converted(self, consumed: list[ConsumedRecord]) -> list[SinkRecord]:
-        converted = self._conversion.of(consumed, self.setting.steps.from_topic)
-        records = [record async for _, record in converted if record is not None]
-        for one in consumed:
-            self._done[one.topic_partition] = one.offset + 1
-            self._note(one.topic)
-        return records
-
-    async def _put(self, consumer: Consumer) -> None:
-        """Offer records until the sink takes them, the task is to stop, or all partitions were revoked."""
-        while self._untaken and not self._attempt.stopping.is_set():
-            try:
-                await self._call(self._task.put, self._untaken)
-            except RetriableError:
-                self._context.take_back()
-                pause_ms, self._context.pause_ms = self._context.pause_ms, None
-                await self._hold(consumer, RETRY_S if pause_ms is None else pause_ms / 1000)
-                continue
-            self.records += len(self._untaken)
-            self._untaken = []
-            await self._send_outgoing()
-        if self._is_holding:
-            self._is_holding = False
-            consumer.resume(consumer.assignment)
-        self._give_back(consumer.assignment)
-
-    async def _hold(self, consumer: Consumer, seconds: float) -> None:
-        """Wait as a member of the group: polls bring nothing as all is paused, and keep max.poll.interval.ms."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        self._is_holding = True
-        consumer.pause(consumer.assignment)
-        while self._untaken and not self._attempt.stopping.is_set() and (left_s := until - loop.time()) > 0:
-            await consumer.poll(min(POLL_MS, math.ceil(left_s * 1000)))
-
-    def _give_back(self, partitions: Sequence[TopicPartition]) -> None:
-        """The next owner of these partitions gets what was not taken."""
-        for record in self._untaken:
-            if record.original in partitions:
-                self._done[record.original] = min(self._done.get(record.original, record.offset), record.offset)
-        self._untaken = [record for record in self._untaken if record.original not in partitions]
-
-    async def _leave_out_reported(self, consumed: list[ConsumedRecord]) -> None:
-        reported, self._context.reported = self._context.reported, []
-        by_place = {(one.topic_partition, one.offset): one for one in consumed} if reported else {}
-        for record, error in reported:
-            where = by_place.get((record.original, record.offset))
-            with suppress(Skipped):
-                await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), where)
-
-    async def _send_outgoing(self) -> None:
-        assert self._producer is not None
-        outgoing, self._context.outgoing = self._context.outgoing, []
-        async for _, made in self._conversion.of(outgoing, self.setting.steps.in_bytes):
-            if made is not None:
-                await self._send(self._producer, made)
-
-    async def _flush(self, partitions: Sequence[TopicPartition]) -> None:
-        """Positions are committed after the sink has flushed."""
-        offsets = {
-            partition: OffsetAndMetadata(self._done[partition]) for partition in partitions if partition in self._done
-        }
-        if offsets:
-            safe = _safe(await self._call(self._task.flush, offsets), offsets)
-            await self._delivered()
-            news = {partition: to for partition, to in safe.items() if self._committed.get(partition) != to.offset}
-            assert self._consumer is not None
-            try:
-                async with asyncio.timeout(self.setting.environment.flush_timeout_s):
-                    if news:
-                        await self._consumer.commit(news)
-            except TimeoutError:
-                self._say_late()
-                return
-            for partition, to in safe.items():
-                self._committed[partition] = to.offset
-                if to.offset >= self._done[partition]:
-                    del self._done[partition]
-
-    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        if self._is_over:
-            return
-        self._give_back(partitions)
-        await self._flush(partitions)
-        self._forget(partitions)
-        await self._call(self._task.close, partitions)
-
-    async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Another task has these partitions: nothing of them is committed."""
-        if self._is_over:
-            return
-        self._give_back(partitions)
-        self._forget(partitions)
-        await self._call(self._task.close, partitions)
-
-    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
-        for partition in partitions:
-            self._done.pop(partition, None)
-            self._committed.pop(partition, None)
-
-    async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        assert self._consumer is not None
-        self._context.assignment = tuple(self._consumer.assignment)
-        if self._is_holding:
-            self._consumer.pause(partitions)
-        await self._call(self._task.open, partitions)
-
-    async def _make_left_out(self) -> None:
-        """The topic of what is left out; KafkaError."""
-        topic = self.setting.errors[LEFT_OUT]
-        if not topic:
-            return
-        new = NewTopic(name=topic, partitions=1, replication_factor=self.setting.errors[LEFT_OUT_REPLICAS])
-        async with self.setting.admin() as admin:
-            await admin.topics.create_unless_there(new)
-
-    async def _report(self, failure: Failure, record: ConsumedRecord | None) -> None:
-        """Send what was left out to the dead letter queue."""
-        topic = self.setting.errors[LEFT_OUT]
-        if not topic or record is None:
-            return
-        assert self._producer is not None
-        headers = list(record.headers)
-        if self.setting.errors["errors.deadletterqueue.context.headers.enable"]:
-            headers += error_headers(failure, record, self.setting.connector, self.setting.number)
-        await self._producer.send_and_wait(topic, record.value, key=record.key, headers=headers)
-
-
-def _safe(made: Any, offered: Safe) -> Safe:
-    """What a sink allows to be committed; ValueError if that is more than it was given."""
-    if made is None:
-        return offered
-    if not isinstance(made, Mapping) or any(
-        partition not in offered or not isinstance(to, OffsetAndMetadata) or to.offset > offered[partition].offset
-        for partition, to in made.items()
-    ):
-        raise ValueError(f"flush returned {made!r}: positions of partitions that it was given are needed, or None")
-    return made

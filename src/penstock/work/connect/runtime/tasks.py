@@ -16,13 +16,8 @@ from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.kinds import KEYS, SHUTDOWN, kind_of
 from penstock.work.connect.runtime.records import TASK, TaskId, parse_task
-from penstock.work.connect.runtime.running_tasks import (
-    Environment,
-    RunningSink,
-    RunningSource,
-    RunningTask,
-    TaskSetting,
-)
+from penstock.work.connect.runtime.running_sink import RunningSink
+from penstock.work.connect.runtime.running_tasks import Environment, RunningSource, RunningTask, TaskSetting
 from penstock.work.connect.runtime.source_offsets import OffsetStore, OffsetStores, Rows
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor

@@ -32,7 +32,8 @@ from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.kinds import KEYS
 from penstock.work.connect.runtime.records import TaskId
-from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource, TaskSetting
+from penstock.work.connect.runtime.running_sink import RunningSink
+from penstock.work.connect.runtime.running_tasks import Environment, RunningSource, TaskSetting
 from penstock.work.connect.runtime.source_offsets import OffsetStores, Rows, SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import Attempt

@@ -13,7 +13,8 @@ from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.records import TASK, TaskId
-from penstock.work.connect.runtime.running_tasks import Environment, RunningSink, RunningSource
+from penstock.work.connect.runtime.running_sink import RunningSink
+from penstock.work.connect.runtime.running_tasks import Environment, RunningSource
 from penstock.work.connect.runtime.source_offsets import OffsetStores, SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
 from penstock.work.connect.runtime.supervisor import Attempt
