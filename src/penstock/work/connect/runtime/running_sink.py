@@ -14,6 +14,7 @@ from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicParti
 from penstock.work.connect.api import RetriableError, Safe, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.conversion import Conversion
 from penstock.work.connect.errors import LEFT_OUT, LEFT_OUT_REPLICAS, ErrorPolicy, Failure, Skipped, error_headers
+from penstock.work.connect.runtime.deliveries import Deliveries
 from penstock.work.connect.runtime.running_tasks import RunningTask, TaskSetting
 from penstock.work.connect.runtime.supervisor import Attempt
 from penstock.work.connect.runtime.task_host import TaskHost
@@ -35,6 +36,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._committed: dict[TopicPartition, int] = {}
         self._untaken: list[SinkRecord] = []
         self._is_holding = False
+        self._deliveries = Deliveries()
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._is_over = False
@@ -141,7 +143,7 @@ class RunningSink(RunningTask, RebalanceListener):
         outgoing, self._context.outgoing = self._context.outgoing, []
         async for _, made in self._conversion.of(outgoing, self.setting.steps.in_bytes):
             if made is not None:
-                await self._send(self._producer, made)
+                self._deliveries.add(await self._send(self._producer, made))
 
     async def _flush(self, partitions: Sequence[TopicPartition]) -> None:
         """Positions are committed after the sink has flushed."""
@@ -150,7 +152,7 @@ class RunningSink(RunningTask, RebalanceListener):
         }
         if offsets:
             safe = _safe(await self._call(self._task.flush, offsets), offsets)
-            await self._delivered()
+            await self._deliveries.settled()
             news = {partition: to for partition, to in safe.items() if self._committed.get(partition) != to.offset}
             assert self._consumer is not None
             try:

@@ -7,15 +7,13 @@ after a crash some records come again, and none is missing.
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.client.admin import Admin
 from penstock.client.producer import Producer
-from penstock.client.values import RecordMetadata
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.api import (
-    Position,
     RetriableError,
     SourceContext,
     SourceRecord,
@@ -30,9 +28,9 @@ from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
 from penstock.work.connect.errors import ErrorPolicy
 from penstock.work.connect.metrics import Metric
 from penstock.work.connect.providers import Providers
+from penstock.work.connect.runtime.deliveries import Delivery, Submitted
 from penstock.work.connect.runtime.generations import Generations
 from penstock.work.connect.runtime.new_topics import NewTopics, topic_groups
-from penstock.work.connect.runtime.records import partition_name
 from penstock.work.connect.runtime.supervisor import Attempt, pause
 from penstock.work.connect.runtime.task_host import TaskHost
 
@@ -98,7 +96,6 @@ class RunningTask(ABC):
         self._attempt = attempt
         self._call = attempt.calls.call
         self._topics: set[str] = set()
-        self._sent: list[asyncio.Future[RecordMetadata]] = []
 
     def report(self) -> Mapping[str, Any]:
         return self._reporting.report()
@@ -116,19 +113,18 @@ class RunningTask(ABC):
         clients, properties = self.setting.environment.clients, self.setting.client("producer")
         return clients.producer(properties, client_id=f"connector-producer-{self.setting.name}")
 
-    async def _send(self, producer: Producer, outgoing: OutgoingRecord) -> None:
+    async def _send(self, producer: Producer, outgoing: OutgoingRecord) -> Delivery:
         record = outgoing.record
-        self._sent.append(
-            await producer.send(
-                record.topic,
-                outgoing.value,
-                key=outgoing.key,
-                headers=outgoing.headers,
-                partition=record.partition,
-                timestamp_ms=record.timestamp_ms,
-            )
+        delivery = await producer.send(
+            record.topic,
+            outgoing.value,
+            key=outgoing.key,
+            headers=outgoing.headers,
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
         )
         self._note(record.topic)
+        return delivery
 
     def _note(self, topic: str) -> None:
         if topic not in self._topics:
@@ -141,11 +137,6 @@ class RunningTask(ABC):
             "%s: how far it is was not stored within %g s (offset.flush.timeout.ms)", self.setting.name, limit_s
         )
 
-    async def _delivered(self) -> None:
-        """Wait until all records are in Kafka; they are on their way still if that is cancelled."""
-        await asyncio.shield(asyncio.gather(*self._sent))
-        self._sent = []
-
 
 class RunningSource(RunningTask):
     def __init__(self, setting: TaskSetting, task: SourceTask, host: TaskHost, attempt: Attempt) -> None:
@@ -154,7 +145,7 @@ class RunningSource(RunningTask):
         self._conversion = Conversion(
             setting.steps.may_block, self._attempt.calls, ErrorPolicy(setting.errors, setting.name)
         )
-        self._offsets: dict[str, tuple[Position, Position]] = {}
+        self._submitted = Submitted()
         groups = topic_groups(setting.config) if setting.environment.makes_topics else ()
         self._new_topics = NewTopics(groups, setting.admin)
 
@@ -207,27 +198,30 @@ class RunningSource(RunningTask):
 
     async def _take(self, producer: Producer, records: Sequence[SourceRecord]) -> None:
         async for record, outgoing in self._conversion.of(records, self.setting.steps.to_topic):
-            self._moved_on(record)
+            delivery = None
             if outgoing is not None:
                 if outgoing.record.topic not in self._topics:
                     await self._new_topics.make(outgoing.record.topic)
-                await self._send(producer, outgoing)
+                delivery = await self._send(producer, outgoing)
                 self.records += 1
-
-    def _moved_on(self, record: SourceRecord) -> None:
-        key = partition_name(record.source_partition)
-        self._offsets[key] = (record.source_partition, record.source_offset)
+            self._submitted.moved_on(record, delivery)
 
     async def _flush(self) -> None:
-        """All records are in Kafka before their offsets are stored; what takes too long comes with the next flush."""
+        """Offsets are stored of what is in Kafka; what takes too long comes with the next flush."""
+        is_all = await self._in_time(self._submitted.settled())
+        safe = self._submitted.take_safe()
+        if not safe:
+            return
+        if not await self._in_time(self._host.store(list(safe.values()))):
+            self._submitted.give_back(safe)
+        elif is_all:
+            await self._call(self._task.commit)
+
+    async def _in_time(self, step: Coroutine[Any, Any, None]) -> bool:
         try:
             async with asyncio.timeout(self.setting.environment.flush_timeout_s):
-                await self._delivered()
-                if not self._offsets:
-                    return
-                await self._host.store(list(self._offsets.values()))
+                await step
         except TimeoutError:
             self._say_late()
-            return
-        self._offsets = {}
-        await self._call(self._task.commit)
+            return False
+        return True

@@ -15,8 +15,9 @@ from typing import Final
 from penstock.client.errors import ClientError
 from penstock.client.producer import Producer
 from penstock.protocol.errors import KafkaError
-from penstock.work.connect.api import RetriableError, SourceRecord, SourceTask, TransactionContext
+from penstock.work.connect.api import Position, RetriableError, SourceRecord, SourceTask, TransactionContext
 from penstock.work.connect.runtime.promises import INTERVAL, OFFSETS_TOPIC, Boundary, boundary_of
+from penstock.work.connect.runtime.records import partition_name
 from penstock.work.connect.runtime.running_tasks import IDLE_S, RunningSource, TaskSetting
 from penstock.work.connect.runtime.supervisor import Attempt, pause
 from penstock.work.connect.runtime.task_host import TaskHost
@@ -43,6 +44,7 @@ class TransactionalSource(RunningSource):
         self._interval_ms: int = setting.environment.flush_interval_ms if interval_ms is None else interval_ms
         self._transactions = TransactionContext() if self._boundary is Boundary.CONNECTOR else None
         self._offsets_topic = setting.environment.offsets_topic_of(setting.config)
+        self._offsets: dict[str, tuple[Position, Position]] = {}
         self._is_open = False
         self._ended_at_s = 0.0
 
@@ -99,7 +101,7 @@ class TransactionalSource(RunningSource):
                 await self._begin(producer)
                 await self._send(producer, outgoing)
                 self.records += 1
-            self._moved_on(record)
+            self._offsets[partition_name(record.source_partition)] = record.source_partition, record.source_offset
             if self._transactions is not None:
                 await self._end_as_asked(producer, self._transactions.ends_at(record))
 
@@ -134,10 +136,10 @@ class TransactionalSource(RunningSource):
             await producer.send(self._offsets_topic, value, key=key)
         await producer.commit_transaction()
         self._host.copy(list(self._offsets.values()))
-        self._is_open, self._offsets, self._sent = False, {}, []
+        self._is_open, self._offsets = False, {}
         await self._call(self._task.commit)
 
     async def _abort(self, producer: Producer) -> None:
         if self._is_open:
-            self._is_open, self._sent = False, []
+            self._is_open = False
             await producer.abort_transaction()

@@ -226,7 +226,7 @@ async def test_positions_of_a_sink_are_committed_when_what_it_sent_is_in_kafka()
     async with kafka_and_setting() as (kafka, setting):
         sink = Sink(kafka, setting)
         async with Producer(setting.task.environment.clients.bootstrap_servers, ProducerSettings()) as producer:
-            sink.running._sent.append(await producer.send(TOPIC, b"dead letter"))
+            sink.running._deliveries.add(await producer.send(TOPIC, b"dead letter"))
             sink.running._done[ONE] = 7
             await sink.running._flush([ONE])
         assert sink.positions.committed == [(1, {ONE: 7})]
