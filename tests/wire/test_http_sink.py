@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 from tests.wire.test_connectors import LIMIT_S, Watched, read
 
 from penstock.client.producer import Producer
+from penstock.client.values import TopicPartition
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord
 from penstock.work.connect.built_in.http_sink import HttpSinkConnector, HttpSinkTask
 from penstock.work.connect.config import ConfigError
@@ -166,9 +167,45 @@ async def test_halves_that_were_taken_or_refused_are_not_sent_again(sink: Sink) 
     sink.receiver.answers = [400, 400, 200, 400, 500]
     with pytest.raises(RetriableError):
         await sink.task.put(records(0, 1, 2, 3))
+    sink.context.take_back()
     await sink.task.put(records(0, 1, 2, 3))
     assert sink.refused() == [1]
     assert sink.receiver.bodies == ["[0,1,2,3]", "[0,1]", "[0]", "[1]", "[2,3]", "[2,3]"]
+
+
+async def test_what_was_refused_before_a_retry_is_reported_by_the_call_that_returns(sink: Sink) -> None:
+    await sink.start()
+    some, sink.receiver.answers = records("one", "bad", "three", "bad too"), [200, 400, 503, 503, 200, 400]
+    for _ in range(2):
+        with pytest.raises(RetriableError):
+            await sink.task.put(some)
+        sink.context.take_back()
+    await sink.task.put(some)
+    assert (sink.refused(), sink.receiver.bodies[-2:]) == ([1, 3], ["three", "bad too"])
+    sink.context.take_back()
+    await sink.task.put(some)
+    assert (sink.refused(), sink.receiver.bodies[-4:]) == ([], ["one", "bad", "three", "bad too"]), (
+        "that is another call"
+    )
+
+
+async def test_a_retry_without_a_partition_that_went_leaves_out_nothing_of_the_others(sink: Sink) -> None:
+    await sink.start()
+    gone, stays = (
+        [one.replace(partition=number) for one in records(f"{number}-0", f"{number}-1", f"bad {number}")]
+        for number in range(2)
+    )
+    sink.receiver.answers = [200, 200, 400, 200, 503]
+    with pytest.raises(RetriableError):
+        await sink.task.put([*gone, *stays])
+    sink.context.take_back()
+    await sink.task.close([TopicPartition("t", 0)])
+    sink.receiver.answers = [200, 400]
+    await sink.task.put(stays)
+    assert sink.receiver.bodies[-2:] == ["1-1", "bad 1"]
+    assert [record.value for record, _ in sink.context.reported] == ["bad 1"]
+    await sink.task.put(gone)
+    assert sink.receiver.bodies[-3:] == ["0-0", "0-1", "bad 0"], "when they are its own again, all of them come"
 
 
 @pytest.mark.parametrize("status", [401, 404, 302])

@@ -25,6 +25,7 @@ from urllib.parse import quote, urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
+from penstock.client.values import TopicPartition
 from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.schemas import to_json
@@ -82,7 +83,8 @@ class HttpSinkTask(SinkTask):
     async def start(self, config: Mapping[str, str], context: SinkContext) -> None:
         self._settings = _checked(config)
         self._context = context
-        self._taken = 0
+        self._settled: dict[tuple[TopicPartition, int], Exception | None] = {}
+        """What the `put` under way has brought to its end: records that were taken, and why others were refused."""
         self._failures = 0
         settings = self._settings
         headers = {"Content-Type": settings["http.headers.content.type"], **_additional(settings)}
@@ -93,10 +95,16 @@ class HttpSinkTask(SinkTask):
         )
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        """A retry leaves out what has been taken."""
+        """A retry leaves out what has been taken, and reports again what was refused. It may bring fewer records, where
+        partitions went meanwhile.
+        """
         size = self._settings["batch.max.size"] if self._settings["batching.enabled"] else 1
+        for record in records:
+            if (error := self._settled.get(_place(record))) is not None:
+                self._context.report(record, error)
+        left = [record for record in records if _place(record) not in self._settled]
         try:
-            for url, some in groupby(records[self._taken :], self._url):
+            for url, some in groupby(left, self._url):
                 mine = list(some)
                 for start in range(0, len(mine), size):
                     await self._send(url, mine[start : start + size])
@@ -106,7 +114,11 @@ class HttpSinkTask(SinkTask):
                 raise RuntimeError(f"max.retries={self._settings['max.retries']} are used up: {error}") from error
             self._context.timeout(error.after_ms or self._pause_ms())
             raise RetriableError(str(error)) from error
-        self._taken = 0
+        self._settled = {}
+
+    async def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """Whoever has them next gets all records of a `put` that has not returned."""
+        self._settled = {place: error for place, error in self._settled.items() if place[0] not in partitions}
 
     async def stop(self) -> None:
         if self._session is not None:
@@ -114,6 +126,7 @@ class HttpSinkTask(SinkTask):
 
     async def _send(self, url: str, records: Sequence[SinkRecord]) -> None:
         """LaterError. What is refused is reported."""
+        refused: Exception | None = None
         try:
             await self._request(url, self._body(records))
         except (RefusedError, ValueError) as error:
@@ -125,7 +138,8 @@ class HttpSinkTask(SinkTask):
                 return
             for record in records:
                 self._context.report(record, error)
-        self._taken += len(records)
+            refused = error
+        self._settled |= dict.fromkeys(map(_place, records), refused)
         self._failures = 0
 
     async def _request(self, url: str, body: bytes) -> None:
@@ -157,6 +171,10 @@ class HttpSinkTask(SinkTask):
     def _pause_ms(self) -> int:
         longest: int = min(self._settings["retry.backoff.ms"] << min(self._failures - 1, 20), LONGEST_PAUSE_MS)
         return round(longest * (0.8 + 0.4 * random.random()))
+
+
+def _place(record: SinkRecord) -> tuple[TopicPartition, int]:
+    return record.original, record.offset
 
 
 def _content(record: SinkRecord) -> bytes:
