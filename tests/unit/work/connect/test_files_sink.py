@@ -201,6 +201,38 @@ def test_a_store_that_fails_is_tried_again_and_nothing_is_written_twice(
     assert sink.numbers() == [[0, 1, 2], [3, 4, 5]]
 
 
+def test_what_was_reported_before_a_retry_is_reported_by_the_call_that_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Sink(tmp_path, flush_size="2")
+    other = TopicPartition("t", 1)
+    some = [
+        record(0, {"a": {}}),
+        record(1, None),
+        record(2, {"n": 2}),
+        record(3, {"n": 3}),
+        record(5, None, partition=1, original_partition=1),
+    ]
+
+    def fail(*_: object) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("penstock.work.connect.built_in.files_store.os.fsync", fail)
+        for _ in range(2):
+            with pytest.raises(RetriableError):
+                sink.put(some)
+            assert sorted(one.offset for one, _ in sink.context.reported) == [0, 1, 5]
+            sink.context.take_back()
+    sink.task.close([other])
+    sink.put(some[:-1])
+    assert sorted(one.offset for one, _ in sink.context.reported) == [0, 1], "what went is reported where it is now"
+    assert sink.numbers() == [[2, 3]]
+    sink.context.take_back()
+    sink.put(records(6, 7))
+    assert sink.context.reported == []
+
+
 def test_a_position_that_goes_back_begins_anew(tmp_path: Path) -> None:
     sink = Sink(tmp_path, flush_size="3")
     sink.put(records(0, 2))

@@ -70,6 +70,8 @@ class FilesSinkTask(SinkTask):
         self._store = Store(self._settings["store.url"], with_prefix(config, OPTION))
         self._pages: dict[TopicPartition, Page] = {}
         self._comes_again = False
+        self._reported: list[tuple[SinkRecord, Exception]] = []
+        """By the last `put`, if it is to come again."""
         self.clock = time.monotonic
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -77,8 +79,11 @@ class FilesSinkTask(SinkTask):
             self._store.clean(self._folder(partition.topic, partition), f"{partition.topic}+{partition.partition}+")
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """A store that cannot be reached is tried again."""
+        """A store that cannot be reached is tried again, with what is not here yet; what was reported is so again."""
         comes_again, self._comes_again = self._comes_again, False
+        before = len(self._context.reported)
+        for record, error in self._reported:
+            self._context.report(record, error)
         rows = [row for record in records if (row := self._take(record, comes_again)) is not None]
         refused = {id(row): error for row, error in self._format.refused(rows)} if rows else {}
         for row in rows:
@@ -93,8 +98,9 @@ class FilesSinkTask(SinkTask):
             for partition, page in self._pages.items():
                 self._advance(partition, page)
         except OSError as error:
-            self._comes_again = True
+            self._comes_again, self._reported = True, self._context.reported[before:]
             raise RetriableError(str(error)) from error
+        self._reported = []
 
     def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Mapping[TopicPartition, OffsetAndMetadata]:
         """Only what is in files may be committed."""
@@ -112,6 +118,7 @@ class FilesSinkTask(SinkTask):
         """What is in no file comes again, here or elsewhere."""
         for partition in partitions:
             self._pages.pop(partition, None)
+        self._reported = [one for one in self._reported if one[0].original not in partitions]
 
     def stop(self) -> None:
         """Nothing is open."""
