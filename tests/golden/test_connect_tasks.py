@@ -193,22 +193,25 @@ class Source(SourceTask):
 
 
 class Sink(SinkTask):
-    """Does what a test says for each `put`, and allows what it says to be committed."""
+    """Does what a test says for each `put` and `flush`, and allows what it says to be committed."""
 
     def __init__(self, told: Told, puts: Sequence[Any], safe: Sequence[Any]) -> None:
         self.told, self.puts, self.safe = told, list(puts), list(safe)
+        self.had: list[Any] = []
 
     async def start(self, config: Any, context: Any) -> None:
         self.context = context
 
     async def put(self, records: Any) -> None:
         self.told.say("put", *(f"{one.value} of {one.original}@{one.offset}" for one in records))
+        self.had += records
         if self.puts:
             self.puts.pop(0)(self.context, records)
 
     async def flush(self, offsets: Any) -> Any:
         self.told.say("task flushes", {str(one): to.offset for one, to in offsets.items()})
-        return self.safe.pop(0) if self.safe else None
+        safe = self.safe.pop(0) if self.safe else None
+        return safe(self.context, self.had) if callable(safe) else safe
 
     async def open(self, partitions: Any) -> None:
         self.told.say("open", *partitions, "of", *self.context.assignment)
@@ -327,6 +330,13 @@ def sends(context: Any, records: Any) -> None:
     context.request_commit()
 
 
+def all_had(context: Any, records: Any) -> None:
+    """Of a flush: all that came with any `put` so far is reported, and something is written."""
+    context.send(Record("out", value="the sum"))
+    for one in records:
+        context.report(one, ValueError("bad"))
+
+
 def rewinds(context: Any, records: Any) -> None:
     context.rewind(ONE, 3)
 
@@ -364,6 +374,12 @@ SINKS: Final[Mapping[str, tuple[Mapping[str, str], Sequence[Any], Sequence[Any],
     ),
     "a sink that is full for a moment": ({"topics": "t"}, [lay((0, 5)), []], (at_once, at_once), ()),
     "a sink that writes and reports": (NEVER | LOST | {"topics": "t"}, [lay((0, 5), (0, 6)), []], (sends,), ()),
+    "a sink that writes and reports when it is flushed": (
+        NEVER | LOST | {"topics": "t"},
+        [lay((0, 5), (0, 6)), lay((0, 7)), revoke],
+        (),
+        (all_had,),
+    ),
     "a sink that goes back": ({"topics": "t"}, [lay((0, 5), (0, 6)), lay((0, 3))], (rewinds,), ()),
     "a sink that fails": ({"topics": "t"}, [lay((0, 5)), lay((0, 6))], (nothing, fails), ()),
     "a sink whose partitions go between two polls": (NEVER | {"topics": "t"}, [lay((0, 5), (1, 8)), revoke], (), ()),

@@ -23,7 +23,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.config import ConfigKey
 from penstock.work.connect.metrics import Metric
@@ -68,6 +68,8 @@ class SinkRecord(Record):
     offset: int = -1
     original_topic: str | None = None
     original_partition: int | None = None
+    consumed: ConsumedRecord | None = None
+    """As it lay in its topic: so it goes to the dead letter queue, whenever the sink reports it."""
 
     @property
     def original(self) -> TopicPartition:
@@ -186,7 +188,8 @@ class SinkContext:
 
     def report(self, record: SinkRecord, error: Exception) -> None:
         """The sink cannot take this record (KIP-610): it is left out where that is tolerated, else this raises the
-        error, which is to end the call before anything is written.
+        error, which is to end the call before anything is written. It may have come with an earlier call, as long as no
+        `flush` has allowed to commit it; what a flush waits for may be reported in any thread.
         """
         if not self.tolerates:
             raise error

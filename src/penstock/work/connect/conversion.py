@@ -77,7 +77,7 @@ class Steps(Value, kw_only=True):
         headers = tuple(
             (name, _stage("HEADER_CONVERTER", self.headers, read, topic, name, data)) for name, data in one.headers
         )
-        return self._changed(
+        made = self._changed(
             SinkRecord(
                 topic,
                 one.partition,
@@ -90,8 +90,10 @@ class Steps(Value, kw_only=True):
                 one.offset,
                 topic,
                 one.partition,
+                one,
             )
         )
+        return made if made is None or made.consumed is one else made.replace(consumed=one)  # a transform made it anew
 
     def _changed(self, record: Made) -> Made | None:
         for name, step in self.transforms:

@@ -1,14 +1,15 @@
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
+from penstock.client.values import ConsumedRecord
 from penstock.work.connect import conversion
-from penstock.work.connect.api import RetriableError
+from penstock.work.connect.api import RetriableError, SinkRecord
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.config import parse
-from penstock.work.connect.conversion import Conversion, StageError
+from penstock.work.connect.conversion import Conversion, StageError, steps_of
 from penstock.work.connect.errors import KEYS, ErrorPolicy, Failure
 
 
@@ -106,3 +107,22 @@ async def test_what_is_retriable_is_tried_again_where_it_stands(
     found = [made async for _, made in conversion.of(range(3), step)]
     assert found == ([0, 1, 2] if ends else [0, None, 2])
     assert seen == ([0, 1, 1, 1, 1, 2] if ends else [0, 1, 2])
+
+
+class Anew:
+    """A user's transform that makes a record of its own of each."""
+
+    def configure(self, config: Mapping[str, str]) -> None: ...
+
+    def apply(self, record: SinkRecord) -> SinkRecord:
+        return SinkRecord(record.topic, record.partition, None, "changed", offset=record.offset)
+
+
+@pytest.mark.parametrize("transforms", ["", "anew"])
+def test_a_sink_can_report_any_record_as_it_lay_in_its_topic(transforms: str) -> None:
+    one = ConsumedRecord("t", 1, 5, 9, b"k", b'"v"', [("h", b"1")])
+    converters = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
+    steps = steps_of({"transforms": transforms, "transforms.anew.type": f"{__name__}:Anew", **converters}, {})
+    made = steps.from_topic(one)
+    assert made is not None
+    assert made.consumed is one

@@ -75,7 +75,7 @@ class RunningSink(RunningTask, RebalanceListener):
             if records:
                 self._untaken = records
                 await self._put(consumer)
-            await self._leave_out_reported(consumed)
+            await self._leave_out_reported()
             for partition, offset in self._context.wanted.items():
                 consumer.seek(partition, offset)
                 self._done[partition] = offset
@@ -99,6 +99,7 @@ class RunningSink(RunningTask, RebalanceListener):
     async def _put(self, consumer: Consumer) -> None:
         """Offer records until the sink takes them, the task is to stop, or all partitions were revoked."""
         while self._untaken and not self._attempt.stopping.is_set():
+            await self._leave_out_reported()
             try:
                 await self._call(self._task.put, self._untaken)
             except RetriableError:
@@ -130,28 +131,30 @@ class RunningSink(RunningTask, RebalanceListener):
                 self._done[record.original] = min(self._done.get(record.original, record.offset), record.offset)
         self._untaken = [record for record in self._untaken if record.original not in partitions]
 
-    async def _leave_out_reported(self, consumed: list[ConsumedRecord]) -> None:
-        reported, self._context.reported = self._context.reported, []
-        by_place = {(one.topic_partition, one.offset): one for one in consumed} if reported else {}
+    async def _leave_out_reported(self) -> None:
+        """A thread of the sink's may report more meanwhile."""
+        reported = self._context.reported[:]
+        del self._context.reported[: len(reported)]
         for record, error in reported:
-            where = by_place.get((record.original, record.offset))
             with suppress(Skipped):
-                await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), where)
+                await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), record.consumed)
 
     async def _send_outgoing(self) -> None:
-        assert self._producer is not None
         outgoing, self._context.outgoing = self._context.outgoing, []
         async for _, made in self._conversion.of(outgoing, self.setting.steps.in_bytes):
             if made is not None:
+                assert self._producer is not None
                 self._deliveries.add(await self._send(self._producer, made))
 
     async def _flush(self, partitions: Sequence[TopicPartition]) -> None:
-        """Positions are committed after the sink has flushed."""
+        """Positions are committed after the sink has flushed, and what it has sent and reported is in Kafka."""
         offsets = {
             partition: OffsetAndMetadata(self._done[partition]) for partition in partitions if partition in self._done
         }
         if offsets:
             safe = _safe(await self._call(self._task.flush, offsets), offsets)
+            await self._leave_out_reported()
+            await self._send_outgoing()
             await self._deliveries.settled()
             news = {partition: to for partition, to in safe.items() if self._committed.get(partition) != to.offset}
             assert self._consumer is not None
