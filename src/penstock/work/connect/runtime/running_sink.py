@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -24,7 +24,11 @@ POLL_MS: Final = 500
 
 
 class RunningSink(RunningTask, RebalanceListener):
-    """A member of the group `connect-<connector>`."""
+    """A member of the group `connect-<connector>`.
+
+    A rebalance goes on beside the task's own loop while polls bring nothing. What either asks of the sink, and what it
+    commits, is done by one of them at a time.
+    """
 
     def __init__(self, setting: TaskSetting, task: SinkTask, host: TaskHost, attempt: Attempt) -> None:
         super().__init__(setting, task, host, attempt)
@@ -40,6 +44,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
         self._is_over = False
+        self._in_turn = asyncio.Lock()
 
     async def run(self) -> None:
         config = self.setting.config
@@ -75,18 +80,21 @@ class RunningSink(RunningTask, RebalanceListener):
             if records:
                 self._untaken = records
                 await self._put(consumer)
-            await self._leave_out_reported()
-            for partition, offset in self._context.wanted.items():
-                consumer.seek(partition, offset)
-                self._done[partition] = offset
-            self._context.wanted.clear()
-            due = (loop.time() - flushed_at) * 1000 >= self.setting.environment.flush_interval_ms
-            if due or self._context.is_flush_wanted:
-                self._context.is_flush_wanted = False
-                await self._flush(list(self._done))
-                flushed_at = loop.time()
-        await self._flush(list(self._done))
-        await self._call(self._task.close, consumer.assignment)
+            async with self._in_turn:
+                await self._leave_out_reported()
+                for partition, offset in self._context.wanted.items():
+                    consumer.seek(partition, offset)
+                    self._done[partition] = offset
+                self._context.wanted.clear()
+                due = (loop.time() - flushed_at) * 1000 >= self.setting.environment.flush_interval_ms
+                if due or self._context.is_flush_wanted:
+                    self._context.is_flush_wanted = False
+                    await self._flush(self._done)
+                    flushed_at = loop.time()
+        async with self._in_turn:
+            await self._flush(self._done)
+            await self._call(self._task.close, consumer.assignment)
+            self._is_over = True
 
     async def _converted(self, consumed: list[ConsumedRecord]) -> list[SinkRecord]:
         converted = self._conversion.of(consumed, self.setting.steps.from_topic)
@@ -99,21 +107,29 @@ class RunningSink(RunningTask, RebalanceListener):
     async def _put(self, consumer: Consumer) -> None:
         """Offer records until the sink takes them, the task is to stop, or all partitions were revoked."""
         while self._untaken and not self._attempt.stopping.is_set():
+            async with self._in_turn:
+                pause_s = await self._tried()
+            if pause_s is not None:
+                await self._hold(consumer, pause_s)
+        if self._is_holding:
+            self._is_holding = False
+            consumer.resume(consumer.assignment)
+        self._give_back(consumer.assignment)
+
+    async def _tried(self) -> float | None:
+        """For how long to wait before the next try; None if the sink has taken what there was."""
+        if self._untaken:  # else its partitions went while it was not this one's turn
             await self._leave_out_reported()
             try:
                 await self._call(self._task.put, self._untaken)
             except RetriableError:
                 self._context.take_back()
                 pause_ms, self._context.pause_ms = self._context.pause_ms, None
-                await self._hold(consumer, RETRY_S if pause_ms is None else pause_ms / 1000)
-                continue
+                return RETRY_S if pause_ms is None else pause_ms / 1000
             self.records += len(self._untaken)
             self._untaken = []
             await self._send_outgoing()
-        if self._is_holding:
-            self._is_holding = False
-            consumer.resume(consumer.assignment)
-        self._give_back(consumer.assignment)
+        return None
 
     async def _hold(self, consumer: Consumer, seconds: float) -> None:
         """Wait as a member of the group: polls bring nothing as all is paused, and keep max.poll.interval.ms."""
@@ -146,7 +162,7 @@ class RunningSink(RunningTask, RebalanceListener):
                 assert self._producer is not None
                 self._deliveries.add(await self._send(self._producer, made))
 
-    async def _flush(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _flush(self, partitions: Iterable[TopicPartition]) -> None:
         """Positions are committed after the sink has flushed, and what it has sent and reported is in Kafka."""
         offsets = {
             partition: OffsetAndMetadata(self._done[partition]) for partition in partitions if partition in self._done
@@ -171,20 +187,22 @@ class RunningSink(RunningTask, RebalanceListener):
                     del self._done[partition]
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        if self._is_over:
-            return
-        self._give_back(partitions)
-        await self._flush(partitions)
-        self._forget(partitions)
-        await self._call(self._task.close, partitions)
+        async with self._in_turn:
+            if self._is_over:
+                return
+            self._give_back(partitions)
+            await self._flush(partitions)
+            self._forget(partitions)
+            await self._call(self._task.close, partitions)
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task has these partitions: nothing of them is committed."""
-        if self._is_over:
-            return
-        self._give_back(partitions)
-        self._forget(partitions)
-        await self._call(self._task.close, partitions)
+        async with self._in_turn:
+            if self._is_over:
+                return
+            self._give_back(partitions)
+            self._forget(partitions)
+            await self._call(self._task.close, partitions)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
@@ -192,11 +210,12 @@ class RunningSink(RunningTask, RebalanceListener):
             self._committed.pop(partition, None)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        assert self._consumer is not None
-        self._context.assignment = tuple(self._consumer.assignment)
-        if self._is_holding:
-            self._consumer.pause(partitions)
-        await self._call(self._task.open, partitions)
+        async with self._in_turn:
+            assert self._consumer is not None
+            self._context.assignment = tuple(self._consumer.assignment)
+            if self._is_holding:
+                self._consumer.pause(partitions)
+            await self._call(self._task.open, partitions)
 
     async def _make_left_out(self) -> None:
         """The topic of what is left out; KafkaError."""

@@ -12,7 +12,7 @@ from tests.unit.client.fake_cluster import TOPIC, FakeCluster
 
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
-from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from penstock.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -23,7 +23,7 @@ from penstock.protocol.messages.produce import (
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
-from penstock.work.connect.api import Changes, Position, Safe, SinkTask, SourceRecord, SourceTask
+from penstock.work.connect.api import Changes, Position, Safe, SinkRecord, SinkTask, SourceRecord, SourceTask
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import parse
@@ -243,6 +243,68 @@ async def test_what_a_sink_does_not_allow_yet_is_offered_again() -> None:
         await sink.running._flush([ONE, TWO])
         assert sink.running._done == {}
         assert [offsets for _, offsets in sink.positions.committed] == [{ONE: 4, TWO: 3}, {ONE: 7}]
+
+
+class Beside:
+    """A consumer in whose poll a rebalance begins that goes on beside the task; and its sink, which lets others in."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.said: list[str] = []
+        self.assignment = [ONE, TWO]
+        self._stopping = setting.attempt.stopping
+        self.running: Any = None
+        self.rebalance: asyncio.Task[None] | None = None
+
+    async def say(self, *words: object) -> None:
+        for _ in range(3):
+            self.said.append(" ".join(map(str, words)))
+            await asyncio.sleep(0)
+
+    async def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
+        self.rebalance = asyncio.create_task(self.running.on_revoked([ONE]))
+        await asyncio.sleep(0)
+        self._stopping.set()
+        return []
+
+    async def commit(self, offsets: Safe) -> None:
+        await self.say("commit", *(f"{one.partition}: {to.offset}" for one, to in offsets.items()))
+
+    async def put(self, records: Any) -> None:
+        await self.say("put")
+
+    async def flush(self, offsets: Safe) -> None:
+        await self.say("flush", *(one.partition for one in offsets))
+
+    async def close(self, partitions: Sequence[TopicPartition]) -> None:
+        await self.say("close", *(one.partition for one in partitions))
+
+
+async def test_a_rebalance_and_the_tasks_own_loop_take_turns() -> None:
+    async with kafka_and_setting() as (kafka, setting):
+        beside: Any = Beside(setting)
+        beside.running = running = RunningSink(setting.task, beside, Host(kafka), setting.attempt)
+        running._consumer = beside
+        running._done.update({ONE: 7, TWO: 3})
+        await running._write(beside)
+        await beside.rebalance
+        steps = ("flush 0", "commit 0: 7", "close 0", "flush 1", "commit 1: 3", "close 0 1")
+        assert beside.said == [step for step in steps for _ in range(3)]
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_partitions_go_when_the_call_that_has_their_records_is_over(lost: bool) -> None:
+    async with kafka_and_setting() as (kafka, setting):
+        beside: Any = Beside(setting)
+        running = RunningSink(setting.task, beside, Host(kafka), setting.attempt)
+        running._consumer = beside
+        running._done[ONE] = 6
+        running._untaken = [SinkRecord(TOPIC, 0, offset=5)]
+        putting = asyncio.create_task(running._put(beside))
+        await asyncio.sleep(0)
+        await (running.on_lost if lost else running.on_revoked)([ONE])
+        await putting
+        steps = ("put", "close 0") if lost else ("put", "flush 0", "commit 0: 6", "close 0")
+        assert beside.said == [step for step in steps for _ in range(3)]
 
 
 class Remembering:
