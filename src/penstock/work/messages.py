@@ -88,7 +88,7 @@ def _json(words: Mapping[str, object]) -> bytes:
 def _parsed(data: bytes) -> dict[str, Any]:
     try:
         words = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DecodeError(f"what a worker said is not JSON: {error}") from error
     if not isinstance(words, dict):
         raise DecodeError("what a worker said is not an object of JSON")

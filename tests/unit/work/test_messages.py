@@ -34,7 +34,17 @@ def test_assignments_come_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x00\x00", bytes(10), bytes(10) + b"[]", bytes(10) + b'{"name": 3}', bytes(10) + b"\xff"]
+    "data",
+    [
+        b"",
+        b"\x00\x00",
+        bytes(10),
+        bytes(10) + b"[]",
+        bytes(10) + b'{"name": 3}',
+        bytes(10) + b"\xff",
+        bytes(10) + b"[" * 100_000,
+    ],
+    ids=len,
 )
 def test_bytes_of_somebody_else(data: bytes) -> None:
     with pytest.raises(DecodeError):

@@ -14,7 +14,7 @@ from penstock.client.admin.topics import NewTopic
 from penstock.client.cluster import ClusterClient, topic_may_come
 from penstock.client.errors import ClientError
 from penstock.client.log_offsets import list_offsets
-from penstock.client.values import LATEST, RecordMetadata, TopicPartition
+from penstock.client.values import LATEST, ConsumedRecord, RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.settings import AUTOMATIC, STORES, Storage, parse_settings, storage_of
@@ -130,8 +130,7 @@ class TopicLog:
             try:
                 records = await self._consumer.poll(POLL_MS)
                 for record in records:
-                    if record.key is not None:
-                        self._on_record(record.key, record.value, record.offset)
+                    self._take(record)
                     self.end = max(self.end, record.offset + 1)
                 if records:
                     self._on_read()
@@ -142,6 +141,16 @@ class TopicLog:
                 await asyncio.sleep(PAUSE_S)
             async with self._progress:
                 self._progress.notify_all()
+
+    def _take(self, record: ConsumedRecord) -> None:
+        """Others write to the topic as well: what cannot be read is passed over, or nothing behind it would ever be."""
+        if record.key is None:
+            return
+        try:
+            self._on_record(record.key, record.value, record.offset)
+        except Exception as error:
+            where = f"{record.topic_partition} at offset {record.offset}"
+            logger.warning("%s passes over what it cannot read in %s: %r", self._name, where, error)
 
     async def _post(self) -> None:
         while True:

@@ -169,8 +169,8 @@ class DistributedWorker(ConnectWorker):
         self._status_log.post(key, value)
 
     def _read_config(self, key: bytes, value: bytes | None, offset: int) -> None:
-        super()._read_config(key, value, offset)
         self.group.machine.position = offset + 1
+        super()._read_config(key, value, offset)
 
     def _share_out(self) -> None:
         self.group.set_tasks([task_of(name, self.state.task_config(name) or {}) for name in self.state.task_names()])

@@ -72,7 +72,7 @@ def decode(data: bytes | None) -> dict[str, Any] | None:
     """None if the value is no object: foreign records are ignored."""
     try:
         document = json.loads(data) if data is not None else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
 
@@ -128,7 +128,7 @@ def read_status(document: Mapping[str, Any]) -> Status | None:
             int(document["generation"]),
             None if version is None else str(version),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
@@ -155,7 +155,7 @@ def parse_offset_key(key: bytes) -> tuple[str, dict[str, Any]] | None:
     """The connector and the partition of its source; None if it is no such key."""
     try:
         document = json.loads(key)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     match document:
         case [str(connector), dict(partition)]:

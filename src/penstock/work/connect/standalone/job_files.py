@@ -16,7 +16,7 @@ def read_job(path: Path, read_properties: Callable[[Path], dict[str, str]]) -> d
         return read_properties(path)
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise JobFileError(f"{path} cannot be read as JSON: {error}") from error
     inner = document.get("config", document) if isinstance(document, dict) else None
     if not isinstance(inner, dict):

@@ -67,7 +67,7 @@ class FileLog:
             self._records = dict(json.loads(await asyncio.to_thread(self._path.read_text, encoding="utf-8")))
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise FileLogError(f"{self._path} cannot be read as a file of offsets: {error}") from error
         for key, value in self._records.items():
             self._on_record(key.encode(), encode(value), 0)

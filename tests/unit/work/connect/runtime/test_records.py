@@ -20,6 +20,8 @@ from penstock.work.connect.runtime.records import (
     topic_use,
 )
 
+NESTED = b"[" * 100_000
+
 
 def test_the_bytes() -> None:
     assert properties({"name": "n", "topic": "ü"}) == '{"properties":{"name":"n","topic":"ü"}}'.encode()
@@ -68,16 +70,17 @@ def test_a_state_of_a_worker_that_knows_no_second_field() -> None:
     assert read_target({"state": "SOMETHING"}) is Target.STARTED
 
 
-@pytest.mark.parametrize("data", [None, b"", b"\xff", b"[]", b"3", b"{"])
+@pytest.mark.parametrize("data", [None, b"", b"\xff", b"[]", b"3", b"{", NESTED])
 def test_what_is_no_object_is_nothing(data: bytes | None) -> None:
     assert decode(data) is None
 
 
-@pytest.mark.parametrize("key", [b"", b"\xff", b"{}", b'["a"]', b'["a",null]', b"[1,{}]"])
+@pytest.mark.parametrize("key", [b"", b"\xff", b"{}", b'["a"]', b'["a",null]', b"[1,{}]", NESTED])
 def test_what_is_no_key_of_an_offset(key: bytes) -> None:
     assert parse_offset_key(key) is None
 
 
-@pytest.mark.parametrize("document", [{}, {"state": "X", "worker_id": "w", "generation": "much"}])
-def test_what_is_no_status(document: dict[str, object]) -> None:
-    assert read_status(document) is None
+@pytest.mark.parametrize("generation", ["much", None, float("inf"), []])
+def test_what_is_no_status(generation: object) -> None:
+    assert read_status({}) is None
+    assert read_status({"state": "X", "worker_id": "w", "generation": generation}) is None

@@ -52,7 +52,7 @@ async def test_the_order_of_a_partitions_words_does_not_matter(tmp_path: Path) -
     assert offsets.all_of("one") == [({"a": 1, "b": 2}, {"position": 8})]
 
 
-@pytest.mark.parametrize("content", [b"\xac\xed\x00\x05", b"[1]", b"7"])
+@pytest.mark.parametrize("content", [b"\xac\xed\x00\x05", b"[1]", b"7", b"[" * 100_000], ids=len)
 async def test_a_file_of_somebody_else(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "offsets"
     path.write_bytes(content)

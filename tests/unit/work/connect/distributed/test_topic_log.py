@@ -1,0 +1,87 @@
+"""A topic that others write to as well: what nobody can read costs nothing but itself."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.work.connect.clients import Clients
+from penstock.work.connect.distributed.settings import Storage
+from penstock.work.connect.distributed.topic_log import TopicLog
+from penstock.work.connect.runtime.config_state import ConfigState
+from penstock.work.connect.runtime.logs import OnRecord
+from penstock.work.connect.runtime.records import offset_key
+from penstock.work.connect.runtime.source_offsets import SourceOffsets
+from penstock.work.connect.runtime.statuses import Statuses
+
+HERE = TopicPartition("o", 0)
+NESTED = b"[" * 100_000
+GARBAGE = (b"not json", b"\xff", b"", b"7", b'{"generation":1e999,"state":"X","worker_id":"w"}', NESTED)
+
+
+class Consumer:
+    """Brings these records, then waits for ever."""
+
+    def __init__(self, records: list[tuple[bytes | None, bytes | None]]) -> None:
+        self._records = [ConsumedRecord("o", 0, at, 0, key, value) for at, (key, value) in enumerate(records)]
+        self._end = len(records)
+
+    async def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
+        if not self._records:
+            await asyncio.Event().wait()
+        records, self._records = self._records, []
+        return records
+
+    async def position(self, partition: TopicPartition) -> int:
+        return self._end
+
+
+async def read(on_record: OnRecord, records: list[tuple[bytes | None, bytes | None]]) -> TopicLog:
+    """A log that has read all of them."""
+    storage = Storage("o", 1, 1, {}, is_automatic=False)
+    log: Any = TopicLog(Clients(bootstrap_servers="127.0.0.1:1"), storage, "worker", on_record)
+    log._positions, log._consumer = {HERE: 0}, Consumer(records)
+    reading = asyncio.create_task(log._read())
+    async with log._progress:
+        waiting = asyncio.create_task(log._progress.wait())
+        await asyncio.wait([reading, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+    assert not reading.done(), "it reads no more"
+    reading.cancel()
+    assert log._positions == {HERE: len(records)} == {HERE: log.end}
+    made: TopicLog = log
+    return made
+
+
+async def test_offsets_that_are_none_are_passed_over_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    offsets = SourceOffsets(lambda _: None)  # type: ignore[arg-type, return-value]
+    good = offset_key("c", {"p": 1})
+    keys = [*GARBAGE, b'["c",{}]', None]
+    await read(offsets._read, [(good, b'{"at":1}'), *((key, b"not json") for key in keys), (good, NESTED)])
+    assert offsets.all_of("c") == [({"p": 1}, {"at": 1})]
+    assert "worker passes over what it cannot read in o-0 at offset 7: JSONDecodeError" in caplog.text
+    assert "o-0 at offset 9: RecursionError" in caplog.text
+
+
+@pytest.mark.parametrize("prefix", ["connector-", "task-", "commit-", "target-state-", "tasks-fencing-", "session-key"])
+async def test_whatever_is_in_the_topic_of_configurations_the_next_record_is_read(prefix: str) -> None:
+    state = ConfigState()
+    keys = [f"{prefix}c-0".encode(), f"{prefix}c".encode(), prefix.encode(), *GARBAGE]
+    rows: list[tuple[bytes | None, bytes | None]] = [(key, value) for key in keys for value in (*GARBAGE, None)]
+
+    def on_record(key: bytes, value: bytes | None, _: int) -> None:
+        state.apply(key.decode("utf-8", "replace"), value)
+
+    await read(on_record, [*rows, (b"connector-d", b'{"properties":{"name":"d"}}')])
+    assert state.connectors["d"].config == {"name": "d"}
+
+
+@pytest.mark.parametrize("prefix", ["status-connector-", "status-task-", "status-topic-"])
+async def test_whatever_is_in_the_topic_of_statuses_the_next_record_is_read(prefix: str) -> None:
+    statuses = Statuses("w", lambda *_: None)
+    keys = [f"{prefix}c-0".encode(), f"{prefix}c".encode(), prefix.encode(), *GARBAGE]
+    rows: list[tuple[bytes | None, bytes | None]] = [(key, value) for key in keys for value in (*GARBAGE, None)]
+    told = b'{"state":"RUNNING","worker_id":"w","generation":1}'
+    await read(statuses.read, [*rows, (b"status-connector-d", told)])
+    assert statuses.connectors() == ["d"]
