@@ -50,14 +50,15 @@ class FileLogError(Exception):
 class FileLog:
     """Objects of JSON in a file, by keys that are JSON. A crash leaves the old file or the new one.
 
-    Writers that come while another one writes are written together.
+    Writers that come while another one writes are written together. A write goes on when nobody waits for it any more:
+    the next one begins behind it.
     """
 
     def __init__(self, path: Path, on_record: OnRecord) -> None:
         self._path = path
         self._on_record = on_record
         self._records: dict[str, object] = {}
-        self._writing = asyncio.Lock()
+        self._writing: asyncio.Task[None] | None = None
         self._changes = 0
         self._written = 0
 
@@ -72,7 +73,10 @@ class FileLog:
         for key, value in self._records.items():
             self._on_record(key.encode(), encode(value), 0)
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """A write that is under way ends first."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
 
     async def put(self, key: bytes, value: bytes | None) -> None:
         """OSError."""
@@ -82,15 +86,19 @@ class FileLog:
             self._records[key.decode()] = json.loads(value)
         self._changes += 1
         wanted = self._changes
-        async with self._writing:
-            if self._written < wanted:
-                changes, text = self._changes, json.dumps(self._records, indent=1, sort_keys=True)
-                await asyncio.to_thread(self._write, text)
-                self._written = changes
+        while self._written < wanted:
+            if self._writing is None or self._writing.done():
+                self._writing = asyncio.create_task(self._write_all())
+            await asyncio.shield(self._writing)
         self._on_record(key, value, 0)
 
     async def read_to_end(self) -> None:
         """Each write was read at once."""
+
+    async def _write_all(self) -> None:
+        changes, text = self._changes, json.dumps(self._records, indent=1, sort_keys=True)
+        await asyncio.to_thread(self._write, text)
+        self._written = changes
 
     def _write(self, text: str) -> None:
         beside = self._path.with_name(f"{self._path.name}.tmp")

@@ -3,6 +3,8 @@
 import asyncio
 import json
 from pathlib import Path
+from queue import Queue
+from threading import Event
 
 import pytest
 
@@ -43,6 +45,53 @@ async def test_those_who_write_at_once_are_written_together(tmp_path: Path, monk
     await offsets.write("one", [({"n": number}, {"position": number}) for number in range(50)])
     assert len((await opened(path)).all_of("one")) == 50
     assert len(texts) <= 2
+
+
+async def test_a_write_for_which_nobody_waits_any_more_is_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, begun, may_end = tmp_path / "offsets", Queue[int](), Event()
+    write, under_way, most = FileLog._write, list[str](), list[int]()
+
+    def writing(log: FileLog, text: str) -> None:
+        under_way.append(text)
+        most.append(len(under_way))
+        begun.put(len(most))
+        may_end.wait(60)
+        write(log, text)
+        under_way.remove(text)
+
+    monkeypatch.setattr(FileLog, "_write", writing)
+    offsets = await opened(path)
+    impatient = asyncio.create_task(offsets.write("one", [({"n": 1}, {"position": 1})]))
+    await asyncio.to_thread(begun.get, timeout=60)
+    impatient.cancel()
+    await asyncio.wait([impatient])
+    patient = asyncio.create_task(offsets.write("one", [({"n": 2}, {"position": 2})]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(offsets.log.stop())
+    await asyncio.sleep(0)
+    assert not stopping.done(), "a worker that ends leaves a whole file"
+    may_end.set()
+    await asyncio.gather(patient, stopping)
+    assert most == [1, 1], "one at a time"
+    assert len((await opened(path)).all_of("one")) == 2
+
+
+async def test_a_write_that_fails_is_told_and_the_next_one_writes_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(log: FileLog, text: str) -> None:
+        raise OSError("no room")
+
+    offsets = await opened(tmp_path / "offsets")
+    with monkeypatch.context() as broken:
+        broken.setattr(FileLog, "_write", failing)
+        with pytest.raises(OSError, match="no room"):
+            await offsets.write("one", [({"n": 1}, {"position": 1})])
+    await offsets.write("one", [({"n": 2}, {"position": 2})])
+    assert len((await opened(tmp_path / "offsets")).all_of("one")) == 2
 
 
 async def test_the_order_of_a_partitions_words_does_not_matter(tmp_path: Path) -> None:
