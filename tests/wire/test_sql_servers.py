@@ -85,6 +85,13 @@ def put(url: str, *records: SinkRecord, **config: str) -> list[str]:
     return reasons
 
 
+def test_a_row_that_is_its_key_alone_may_come_again(url: str) -> None:
+    run(url, "create table t (id integer primary key)")
+    for _ in range(2):
+        assert put(url, row(1, {}), row(2, {}), **UPSERT, errors_tolerance="none") == []
+    assert run(url, "select id from t order by id") == [(1,), (2,)]
+
+
 def test_the_last_record_of_a_key_is_its_row(url: str) -> None:
     for _ in range(2):
         put(url, row(1, {"a": "x"}), row(2, {"a": "y"}), row(1, {"a": "z"}), **UPSERT)

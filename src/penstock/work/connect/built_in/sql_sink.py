@@ -21,6 +21,7 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Double,
+    Executable,
     LargeBinary,
     MetaData,
     String,
@@ -31,6 +32,7 @@ from sqlalchemy import (
     delete,
     insert,
     inspect,
+    select,
     update,
 )
 from sqlalchemy.dialects import mysql, postgresql, sqlite
@@ -175,23 +177,14 @@ class SqlSinkTask(SinkTask):
             connection.execute(delete(table).where(here))
             return
         others = {column: content for column, content in row.items() if column not in fields}
-        match connection.dialect.name:
-            case "sqlite":
-                made: Any = sqlite.insert(table).values(row)
-            case "postgresql":
-                made = postgresql.insert(table).values(row)
-            case "mysql" | "mariadb" if others:
-                connection.execute(mysql.insert(table).values(row).on_duplicate_key_update(**others))
-                return
-            case _:
-                if not others or connection.execute(update(table).where(here).values(others)).rowcount == 0:
-                    connection.execute(insert(table).values(row))
-                return
-        connection.execute(
-            made.on_conflict_do_update(index_elements=fields, set_=others)
-            if others
-            else made.on_conflict_do_nothing(index_elements=fields)
-        )
+        made = _upsert(connection.dialect.name, table, row, others, fields)
+        if made is not None:
+            connection.execute(made)
+        elif others:
+            if connection.execute(update(table).where(here).values(others)).rowcount == 0:
+                connection.execute(insert(table).values(row))
+        elif connection.execute(select(table).where(here)).first() is None:
+            connection.execute(insert(table).values(row))
 
     def _table(self, connection: Connection, name: str, example: Row) -> Table:
         if name not in self._tables:
@@ -240,6 +233,23 @@ class SqlSinkConnector(SinkConnector):
 def _example(mine: list[Wanted]) -> Row:
     """What a table that is not there is made like."""
     return next((row for _, _, row in mine if row is not None), {})
+
+
+def _upsert(dialect: str, table: Table, row: Row, others: Row, fields: Sequence[str]) -> Executable | None:
+    """In one statement; None for a dialect that has none of its own. `others` are the columns beside the key."""
+    match dialect:
+        case "sqlite":
+            made: Any = sqlite.insert(table).values(row)
+        case "postgresql":
+            made = postgresql.insert(table).values(row)
+        case "mysql" | "mariadb":
+            nothing = {fields[0]: table.c[fields[0]]}
+            return mysql.insert(table).values(row).on_duplicate_key_update(others or nothing)
+        case _:
+            return None
+    if not others:
+        return made.on_conflict_do_nothing(index_elements=fields)  # type: ignore[no-any-return]
+    return made.on_conflict_do_update(index_elements=fields, set_=others)  # type: ignore[no-any-return]
 
 
 def _by_columns(rows: list[Row]) -> dict[tuple[str, ...], list[tuple[Any, ...]]]:
