@@ -271,6 +271,8 @@ class SinkTask(Task):
 class Connector(ABC):
     config_keys: ClassVar[Sequence[ConfigKey]] = ()
     """The configuration that it understands beside what all connectors do."""
+    secret_prefixes: ClassVar[Sequence[str]] = ()
+    """Of keys that are for something else to understand, and may be its passwords: their values are shown to nobody."""
     task_class: ClassVar[type[Task]]
 
     def start(self, config: Mapping[str, str]) -> Awaitable[None] | None:

@@ -202,6 +202,7 @@ class FilesSinkConnector(SinkConnector):
     """As many tasks as are allowed: the partitions are spread over them."""
 
     config_keys = KEYS
+    secret_prefixes = (OPTION,)
     task_class: ClassVar[type[SinkTask]] = FilesSinkTask
 
     def start(self, config: Mapping[str, str]) -> None:

@@ -35,7 +35,7 @@ KEYS: Final = (
     ConfigKey("http.method", default="POST", documentation="The verb.", choices=("POST", "PUT", "PATCH")),
     ConfigKey("http.timeout", "int", 30, "How many seconds a request may take.", least=1),
     ConfigKey("http.headers.content.type", default="application/json", documentation="The type of the body."),
-    ConfigKey("http.headers.additional", "list", (), "More headers, as name:value."),
+    ConfigKey("http.headers.additional", "password", "", "More headers, as name:value."),
     ConfigKey(
         "http.authorization.type",
         default="none",
@@ -214,8 +214,12 @@ def _authorization(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _additional(settings: Mapping[str, Any]) -> dict[str, str]:
-    pairs = [text.partition(":") for text in settings["http.headers.additional"]]
+    pairs = [text.partition(":") for text in _headers(settings)]
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _headers(settings: Mapping[str, Any]) -> list[str]:
+    return [text for text in settings["http.headers.additional"].split(",") if text.strip()]
 
 
 def _checked(config: Mapping[str, str]) -> dict[str, Any]:
@@ -227,9 +231,8 @@ def _checked(config: Mapping[str, str]) -> dict[str, Any]:
         raise ConfigError({key: [f"http.authorization.type={kind} needs {key}"] for key in missing})
     if urlsplit(settings["http.url"]).scheme not in ("http", "https"):
         raise ConfigError({"http.url": [f"http.url={settings['http.url']} is neither http:// nor https://"]})
-    for text in settings["http.headers.additional"]:
-        if ":" not in text:
-            raise ConfigError({"http.headers.additional": [f"http.headers.additional: {text} is not name:value"]})
+    if not all(":" in text for text in _headers(settings)):  # which one is not is told to nobody: it may be a password
+        raise ConfigError({"http.headers.additional": ["http.headers.additional: one of them is not name:value"]})
     return settings
 
 

@@ -1,4 +1,5 @@
-"""Which values of a connector's configuration are secret: those that the definitions of its plugins call a password.
+"""Which values of a connector's configuration are secret: those that the definitions of its plugins call a password,
+and all below the prefixes that its class calls secret.
 
 They are shown as `HIDDEN`; who writes that back leaves what is stored as it is.
 """
@@ -56,6 +57,8 @@ def _all(config: Config) -> Iterator[str]:
     try:
         plugin = find_class(config.get("connector.class") or "", CONNECTORS, "connector")
         yield from _passwords(getattr(plugin, "config_keys", ()), "")
+        prefixes = tuple(getattr(plugin, "secret_prefixes", ()))
+        yield from (key for key in config if key.startswith(prefixes))
         for role, (kind, built_in) in _CONVERTERS.items():
             yield from _of_plugin(config.get(role), built_in, kind, f"{role}.")
         for role, (kind, built_in) in _NAMED.items():

@@ -15,6 +15,7 @@ HTTP = {"connector.class": "HttpSink", "name": "n", "topics": "t", "http.url": "
 AVRO = "io.confluent.connect.avro.AvroConverter"
 SECRETS = {
     "http.headers.authorization": "s",
+    "http.headers.additional": "X-Api-Key: s",
     "value.converter.basic.auth.user.info": "s",
     "transforms.seal.key": "s",
     "consumer.override.sasl.jaas.config": "s",
@@ -38,6 +39,12 @@ def test_passwords_are_those_of_the_plugins_definitions() -> None:
     shown = without_secrets(CONFIG)
     assert {key for key, value in shown.items() if value == HIDDEN} == set(SECRETS)
     assert with_secrets(shown, CONFIG) == CONFIG
+    files = {"connector.class": "FilesSink", "store.url": "s3://b", "store.optional": "x", "store.option.secret": "s"}
+    shown = without_secrets(files)
+    assert shown == files | {"store.option.secret": HIDDEN}
+    assert with_secrets(shown, files) == files
+    shown = without_secrets(CONFIG)
+    assert with_secrets(shown, CONFIG) == CONFIG
     assert with_secrets({**shown, "http.headers.authorization": "new"}, CONFIG)["http.headers.authorization"] == "new"
 
 
@@ -51,7 +58,7 @@ def test_a_task_hides_what_its_connector_hides() -> None:
 @pytest.mark.parametrize("missing", ["connector.class", "value.converter", "transforms.seal.type"])
 def test_of_a_plugin_that_is_not_here_nothing_is_told(missing: str) -> None:
     shown = without_secrets({**CONFIG, missing: "no_such_module:Thing"})
-    assert "s" not in shown.values()
+    assert not {"s", "X-Api-Key: s"} & set(shown.values())
     assert shown["name"] == "n"
 
 
