@@ -64,12 +64,12 @@ TABLE = "create table t (id integer primary key, name text, at timestamp)"
 
 
 def at(*rows: tuple[int, int]) -> str:
-    values = ", ".join(f"({number}, 'n', '2026-01-01 00:00:0{second}.000000')" for number, second in rows)
+    values = ", ".join(f"({number}, 'n', '2020-01-01 00:00:0{second}.000000')" for number, second in rows)
     return f"insert into t values {values}"
 
 
 def moment(second: int) -> dict[str, str]:
-    return {"timestamp": f"2026-01-01T00:00:0{second}"}
+    return {"timestamp": f"2020-01-01 00:00:0{second}.000000"}
 
 
 def test_new_rows_come_by_their_number(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_changed_rows_come_by_their_moment_and_none_of_the_same_moment_is_missin
     assert [number for number, _ in after_a_crash.poll()] == [2, 3, 4]
     assert source.poll() == [(3, moment(1)), (4, moment(2))]
     assert source.poll() == []
-    run(path, "update t set at = '2026-01-01 00:00:05.000000' where id = 1")
+    run(path, "update t set at = '2020-01-01 00:00:05.000000' where id = 1")
     assert source.poll() == [(1, moment(3))]
 
 
@@ -104,6 +104,70 @@ def test_both_tell_rows_of_one_moment_apart(tmp_path: Path) -> None:
     config = reading(path, mode="timestamp+incrementing")
     assert [number for number, _ in Source(config).poll()] == [1, 2, 3]
     assert [number for number, _ in Source(config, {"incrementing": 2, **moment(2)}).poll()] == [3]
+
+
+FORMS = ("{} {}", "{} {}.5", "{} {}.500", "{} {}.000000", "{}T{}", "{}T{}.5", "{}T{}Z", "{}T{}+02:00")
+"""In which SQLite's columns of moments have them."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_moments_are_the_same_in_whichever_form_they_are_stored(tmp_path: Path, form: str) -> None:
+    path, texts = tmp_path / "db", [form.format("2020-01-01", f"00:00:0{second}") for second in range(4)]
+    values = ", ".join(f"({number}, 'n', '{texts[number // 2]}')" for number in range(1, 6))
+    run(path, TABLE, f"insert into t values {values}")
+    both = Source(reading(path, mode="timestamp+incrementing", batch_max_rows="4"))
+    alone = Source(reading(path, mode="timestamp"))
+    read = both.poll()
+    assert read == [(number, {"incrementing": number, "timestamp": texts[number // 2]}) for number in range(1, 5)]
+    assert [number for number, _ in both.poll()] == [5]
+    assert [number for number, _ in alone.poll()] == [1, 2, 3, 4, 5]
+    after_a_restart = Source(reading(path, mode="timestamp+incrementing"), read[-1][1])
+    assert [number for number, _ in after_a_restart.poll()] == [5]
+    run(path, f"insert into t values (6, 'n', '{texts[2]}')", f"update t set at = '{texts[3]}' where id = 1")
+    assert [number for number, _ in both.poll()] == [6, 1]
+    assert [number for number, _ in after_a_restart.poll()] == [6, 1]
+    assert [number for number, _ in alone.poll()] == [1]
+    assert both.poll() == alone.poll() == after_a_restart.poll() == []
+
+
+@pytest.mark.parametrize("form", ["{} {}", "{} {}.000000", "{}T{}"])
+def test_offsets_as_they_were_stored_before_go_on_behind_the_same_row(tmp_path: Path, form: str) -> None:
+    path, texts = tmp_path / "db", [form.format("2020-01-01", f"00:00:0{second}") for second in range(4)]
+    values = ", ".join(f"({number}, 'n', '{texts[number]}')" for number in range(1, 4))
+    run(path, TABLE, f"insert into t values {values}")
+    before = {"timestamp": "2020-01-01T00:00:02"}
+    assert [number for number, _ in Source(reading(path, mode="timestamp"), before).poll()] == [3]
+    both = Source(reading(path, mode="timestamp+incrementing"), {"incrementing": 2, **before})
+    assert [number for number, _ in both.poll()] == [3]
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.000000", "%Y-%m-%dT%H:%M:%S"])
+def test_rows_of_a_moment_to_which_more_may_come_are_left_for_later(tmp_path: Path, mode: str, form: str) -> None:
+    path = tmp_path / "db"
+    moments = ", ".join(
+        f"({number}, 'n', strftime('{form}', 'now', '{minutes} minutes'))"
+        for number, minutes in enumerate((-90, -30, 30), start=1)
+    )
+    run(path, TABLE.replace("timestamp", "datetime"), f"insert into t values {moments}")
+    assert [number for number, _ in Source(reading(path, mode=mode)).poll()] == [1, 2]
+    source = Source(reading(path, mode=mode, timestamp_delay_interval_ms="3600000"))
+    assert [number for number, _ in source.poll()] == [1]
+    run(path, "update t set at = (select at from t where id = 2) where id = 3")
+    source.task._settings["timestamp.delay.interval.ms"] = 0
+    assert [number for number, _ in source.poll()] == [2, 3], "both are of the same moment, and the second came later"
+
+
+@pytest.mark.parametrize(
+    ("kind", "moments"), [("text", ("8", "9")), ("integer", (8, 9)), ("date", ("2020-01-01", "2020-01-02"))]
+)
+def test_what_is_no_time_for_the_database_is_read_at_once(tmp_path: Path, kind: str, moments: Any) -> None:
+    path = tmp_path / "db"
+    table = TABLE.replace("timestamp", kind)
+    run(path, table, f"insert into t values (1, 'n', {moments[0]!r}), (2, 'n', {moments[1]!r})")
+    source = Source(reading(path, mode="timestamp+incrementing"))
+    assert [number for number, _ in source.poll()] == [1, 2]
+    assert source.poll() == []
 
 
 def test_all_rows_come_in_each_round(tmp_path: Path) -> None:
@@ -260,7 +324,7 @@ async def test_a_table_goes_through_a_topic_into_another(
     config = reading(path, mode="incrementing", topic_prefix=f"{topic}-") | JSON
     await worker.start({"name": "from", "connector.class": "penstock.SqlSource", **config})
     records = await read(bootstrap, f"{topic}-t", 2)
-    assert json.loads(records[0].value or b"") == {"id": 1, "name": "n", "at": "2026-01-01T00:00:01"}
+    assert json.loads(records[0].value or b"") == {"id": 1, "name": "n", "at": "2020-01-01T00:00:01"}
     to = {"table.name.format": "copy", "insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
     url = {"connection.url": f"sqlite:///{path}", "auto.create": "true", "topics": f"{topic}-t"}
     await worker.start({"name": f"{topic}-to", "connector.class": "penstock.SqlSink", **url, **to, **JSON})

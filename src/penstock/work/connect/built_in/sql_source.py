@@ -11,16 +11,38 @@ A round reads what is new in one table after the other, then the task waits for 
 alone the offset of a row is the moment before its own, for more rows of the same moment may follow: after a restart
 those of the last moment come again, and none is missing. A row that is committed later than rows with larger numbers
 is not seen.
+
+Rows of the moment that it is now are left for later, for more of that moment may be written. What counts is the time of
+the database, for columns without a zone in that of its session; where moments are written some time after they were
+taken, or are coarser than the database's, `timestamp.delay.interval.ms` says by how much. In a column that is no time
+for the database (text, numbers) nothing is left for later.
 """
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import chain, islice
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import Engine, MetaData, Select, Table, and_, create_engine, inspect, or_, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    DateTime,
+    Engine,
+    MetaData,
+    Select,
+    String,
+    Table,
+    and_,
+    create_engine,
+    func,
+    inspect,
+    or_,
+    select,
+    type_coerce,
+)
 from sqlalchemy.exc import DBAPIError
 
 from penstock.protocol.value import Value
@@ -41,6 +63,10 @@ INCREMENTING: Final = "incrementing"
 TIMESTAMP: Final = "timestamp"
 BOTH: Final = "timestamp+incrementing"
 BULK: Final = "bulk"
+AS_STORED: Final = "timestamp as stored"
+"""SQLite has moments as texts in any form, and compares them as such: so does this, with the text of the last one."""
+LOCAL: Final = ("postgresql", "oracle")
+"""Whose CURRENT_TIMESTAMP has a zone, and is not to be compared with columns that have none."""
 KEYS: Final = (
     ConfigKey(
         "connection.url", "password", required=True, documentation="where the database is, as SQLAlchemy says it"
@@ -51,6 +77,9 @@ KEYS: Final = (
     ConfigKey("table.whitelist", "list", (), "The tables; all, if none is named."),
     ConfigKey("topic.prefix", default="", documentation="What stands before a table's name in its topic's."),
     ConfigKey("poll.interval.ms", "int", 5_000, "How long the task waits between two rounds.", least=0),
+    ConfigKey(
+        "timestamp.delay.interval.ms", "long", 0, "How long ago a moment must be before its rows are read.", least=0
+    ),
     ConfigKey("batch.max.rows", "int", 1_000, "The most rows that are taken at once.", least=1),
 )
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -117,11 +146,11 @@ class SqlSourceTask(SourceTask):
         mode, topic = self._settings["mode"], f"{self._settings['topic.prefix']}{name}"
         with self._engine.connect().execution_options(stream_results=True) as connection:
             before = here = self._here[name]
-            for row in connection.execute(_newer(table, self._settings, here)).mappings():
+            for row in connection.execute(_newer(table, self._settings, here, connection)).mappings():
                 position = _position(row, self._settings)
                 if position != here:
                     before, here = here, position
-                value = {str(column): plain(content) for column, content in row.items()}
+                value = {str(column): plain(content) for column, content in row.items() if column != AS_STORED}
                 offset = before if mode == TIMESTAMP else here
                 record = SourceRecord(topic, value=value, source_partition={"table": name}, source_offset=offset)
                 yield _Read(name, here, record)
@@ -184,7 +213,7 @@ def _all_tables(engine: Engine) -> list[str]:
         engine.dispose()
 
 
-def _newer(table: Table, settings: Mapping[str, Any], last: Position) -> Select[Any]:
+def _newer(table: Table, settings: Mapping[str, Any], last: Position, connection: Connection) -> Select[Any]:
     mode = settings["mode"]
     if mode == BULK:
         return select(table)
@@ -192,15 +221,50 @@ def _newer(table: Table, settings: Mapping[str, Any], last: Position) -> Select[
     moment = table.c[settings["timestamp.column.name"]] if mode != INCREMENTING else None
     order = [column for column in (moment, number) if column is not None]
     query = select(table).where(*(column.is_not(None) for column in order)).order_by(*order)
+    if moment is None:
+        return query.where(number > last[INCREMENTING]) if number is not None and last else query
+    is_text = isinstance(moment.type, DateTime) and connection.dialect.name == "sqlite"
+    if is_text:
+        query = query.add_columns(type_coerce(moment, String).label(AS_STORED))
+    if isinstance(moment.type, DateTime):
+        query = query.where(_has_passed(moment, settings["timestamp.delay.interval.ms"], connection))
     if not last:
         return query
-    if number is None:
-        assert moment is not None
-        return query.where(moment > _moment(last))
-    if moment is None:
-        return query.where(number > last[INCREMENTING])
+    later, same = _beside_text(moment, last) if is_text else _beside(moment, _moment(last))
+    return query.where(later if number is None else or_(later, and_(same, number > last[INCREMENTING])))
+
+
+def _has_passed(moment: Column[Any], delay_ms: int, connection: Connection) -> ColumnElement[bool]:
+    """By the database's clock."""
+    dialect = connection.dialect.name
+    is_local = dialect in LOCAL and not getattr(moment.type, "timezone", False)
+    now = connection.scalar(select(func.localtimestamp() if is_local else func.current_timestamp()))
+    assert now is not None
+    until = now - timedelta(milliseconds=delay_ms)
+    passed: ColumnElement[bool] = moment < until
+    if dialect == "sqlite":
+        in_one_form = func.strftime("%Y-%m-%d %H:%M:%f", type_coerce(moment, String))
+        passed = func.coalesce(in_one_form, "") < until.isoformat(" ", "milliseconds")
+    return passed
+
+
+Comparisons = tuple[ColumnElement[bool], ColumnElement[bool]]
+"""Whether a row's moment is later than the last one, and whether it is the same."""
+
+
+def _beside(moment: Column[Any], then: Any) -> Comparisons:
+    return moment > then, moment == then
+
+
+def _beside_text(moment: Column[Any], last: Position) -> Comparisons:
+    """ISO 8601 may also be what earlier versions have stored of a text that stands in another form."""
+    as_stored, text = type_coerce(moment, String), str(last[TIMESTAMP])
     then = _moment(last)
-    return query.where(or_(moment > then, and_(moment == then, number > last[INCREMENTING])))
+    if text[10:11] != "T" or not isinstance(then, datetime):
+        return as_stored > text, as_stored == text
+    other = f"{then:%Y-%m-%d %H:%M:%S.%f}"
+    has_other_form = func.substr(as_stored, 11, 1) != "T"
+    return and_(as_stored > other, or_(as_stored > text, has_other_form)), as_stored.in_((text, other))
 
 
 def _position(row: Mapping[Any, Any], settings: Mapping[str, Any]) -> Position:
@@ -208,7 +272,7 @@ def _position(row: Mapping[Any, Any], settings: Mapping[str, Any]) -> Position:
     if mode in (INCREMENTING, BOTH):
         found[INCREMENTING] = int(row[settings["incrementing.column.name"]])  # of NUMERIC it is a Decimal
     if mode in (TIMESTAMP, BOTH):
-        found[TIMESTAMP] = plain(row[settings["timestamp.column.name"]])
+        found[TIMESTAMP] = row[AS_STORED] if AS_STORED in row else plain(row[settings["timestamp.column.name"]])
     return found
 
 
