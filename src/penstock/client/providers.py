@@ -15,7 +15,7 @@ What is written down and shown keeps the reference. One that names no provider o
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -169,9 +169,17 @@ def resolved(config: Mapping[str, str]) -> dict[str, str]:
     return Providers(config).resolved(plain) if config.get(KEY) else plain
 
 
-def with_references(made: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
-    """What was made from a configuration, with the references that this has."""
-    return {key: config[key] if _REFERENCE.search(config.get(key, "")) else value for key, value in made.items()}
+def with_references(
+    made: Mapping[str, str], config: Mapping[str, str], found: Mapping[str, str], told: Iterable[str] = ()
+) -> dict[str, str]:
+    """What was made of `found`, which is what a configuration stands for, with the references that this has. Keys that
+    are `told`, for they are no secrets, keep what else was made of them: a share of what a reference stands for.
+    """
+    own = {key for key in told if made.get(key) != found.get(key)}
+    return {
+        key: config[key] if key not in own and _REFERENCE.search(config.get(key, "")) else value
+        for key, value in made.items()
+    }
 
 
 def told(text: str, found: Mapping[str, str], given: Mapping[str, str]) -> str:

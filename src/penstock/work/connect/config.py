@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from penstock.protocol.value import Value
 
+PASSWORD: Final = "password"
 _TRUTH: Final = {"true": True, "false": False}
 
 
@@ -36,7 +37,7 @@ TYPES: Final[Mapping[str, Callable[[str], Any]]] = {
     "boolean": _boolean,
     "list": _list,
     "class": str,
-    "password": str,
+    PASSWORD: str,
 }
 
 

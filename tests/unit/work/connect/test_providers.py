@@ -85,11 +85,15 @@ def test_a_provider_that_is_not_there() -> None:
 
 
 def test_what_a_connector_made_gets_its_references_back() -> None:
-    config = {"url": "${env:URL}", "table": "t"}
-    assert with_references({"url": "secret", "table": "u", "part": "1"}, config) == {
+    config = {"url": "${env:URL}", "table": "t", "tables": "${env:TABLES}", "mode": "${env:MODE}"}
+    found = {"url": "secret", "table": "t", "tables": "a,b", "mode": "bulk"}
+    made = {"url": "secret?x", "table": "u", "part": "1", "tables": "a", "mode": "bulk"}
+    assert with_references(made, config, found, {"tables", "mode"}) == {
         "url": "${env:URL}",
         "table": "u",
         "part": "1",
+        "tables": "a",
+        "mode": "${env:MODE}",
     }
 
 

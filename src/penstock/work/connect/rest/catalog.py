@@ -9,14 +9,14 @@ from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerS
 from penstock.work.connect.api import SinkConnector
 from penstock.work.connect.built_in import CONNECTORS
 from penstock.work.connect.chain import PREDICATES, TRANSFORMS, chain_of, named_keys
-from penstock.work.connect.config import ConfigError, ConfigKey, with_prefix
+from penstock.work.connect.config import PASSWORD, ConfigError, ConfigKey, with_prefix
 from penstock.work.connect.converters import CONVERTERS, converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
 from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
 from penstock.work.connect.plugins import VERSION, PluginError, find_class, offered_by_packages, version_of
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.errors import bad_request, not_found
-from penstock.work.connect.rest.secrets import HIDDEN, PASSWORD, without_secrets
+from penstock.work.connect.rest.secrets import HIDDEN, without_secrets
 from penstock.work.connect.runtime.kinds import (
     KEYS,
     SINK_KEYS,

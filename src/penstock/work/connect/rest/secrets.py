@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from penstock.work.connect.built_in import CONNECTORS
 from penstock.work.connect.chain import PREDICATES, TRANSFORMS
-from penstock.work.connect.config import ConfigKey
+from penstock.work.connect.config import PASSWORD, ConfigKey
 from penstock.work.connect.converters import CONVERTERS
 from penstock.work.connect.headers import HEADER_CONVERTERS
 from penstock.work.connect.plugins import PluginError, find_class
@@ -17,7 +17,6 @@ from penstock.work.connect.rest.errors import bad_request
 from penstock.work.connect.runtime.kinds import KEYS, SINK_KEYS
 
 HIDDEN: Final = "[hidden]"
-PASSWORD: Final = "password"
 _CONVERTERS: Final = {
     "key.converter": ("converter", CONVERTERS),
     "value.converter": ("converter", CONVERTERS),

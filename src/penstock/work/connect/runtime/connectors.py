@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from penstock.client.providers import Resolved
-from penstock.work.connect.config import parse
+from penstock.client.providers import Resolved, with_references
+from penstock.work.connect.config import PASSWORD, parse
 from penstock.work.connect.plugins import version_of
 from penstock.work.connect.runtime.kinds import KEYS, checked, checked_task_configs
 from penstock.work.connect.runtime.records import Target
@@ -37,7 +37,9 @@ class RunningConnector:
         try:
             await call(connector.start, self._config)
             configs = await call(connector.task_configs, parse(KEYS, self._config)["tasks.max"])
-            await self._publish(checked_task_configs(configs, self._config))
+            told = {key.name for key in connector.config_keys if key.type != PASSWORD}
+            made = checked_task_configs(configs, self._config)
+            await self._publish([with_references(one, self._attempt.written, self._config, told) for one in made])
             self._attempt.begun()
             await self._attempt.stopping.wait()
         finally:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.client.providers import Resolved, with_references
+from penstock.client.providers import Resolved
 from penstock.work.connect.runtime.config_state import Config, ConfigState
 from penstock.work.connect.runtime.connectors import ConnectorSupervisor, TaskConfigs
 from penstock.work.connect.runtime.kinds import is_source, kind_of
@@ -114,7 +114,7 @@ class Leading:
 
     async def _publish(self, name: str, config: Config, configs: TaskConfigs) -> None:
         """Writes the tasks of a connector if they are new; NotLeadingError."""
-        complete = [_with_class(with_references(one, config), config) for one in configs]
+        complete = [_with_class(one, config) for one in configs]
         async with self._writing:
             known = self._state.connectors.get(name)
             if known is None or known.config != config or known.target is not Target.STARTED:
