@@ -122,10 +122,12 @@ class RunningSink(RunningTask, RebalanceListener):
             await self._leave_out_reported()
             try:
                 await self._call(self._task.put, self._untaken)
-            except RetriableError:
+            except RetriableError as error:
+                self._tries_again(error)
                 self._context.take_back()
                 pause_ms, self._context.pause_ms = self._context.pause_ms, None
                 return RETRY_S if pause_ms is None else pause_ms / 1000
+            self._went_well()
             self.records += len(self._untaken)
             self._untaken = []
             await self._send_outgoing()

@@ -22,6 +22,7 @@ from penstock.work.connect.api import (
     TransactionContext,
     WorkerContext,
 )
+from penstock.work.connect.calls import LONG_S
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.conversion import Conversion, OutgoingRecord, Steps
@@ -96,6 +97,8 @@ class RunningTask(ABC):
         self._attempt = attempt
         self._call = attempt.calls.call
         self._topics: set[str] = set()
+        self._failing_since_s: float | None = None
+        self._is_told = False
 
     def report(self) -> Mapping[str, Any]:
         return self._reporting.report()
@@ -130,6 +133,22 @@ class RunningTask(ABC):
         if topic not in self._topics:
             self._topics.add(topic)
             self._host.uses(topic)
+
+    def _tries_again(self, error: RetriableError) -> None:
+        """The first of several such errors is logged. If they go on for long, the status says so."""
+        now_s = asyncio.get_running_loop().time()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+            logger.warning("%s tries again: %s", self.setting.name, error)
+        elif not self._is_told and now_s - self._failing_since_s >= LONG_S:
+            self._is_told = True
+            self._attempt.lasts(f"it has been trying again for {LONG_S:g} s: {error}")
+
+    def _went_well(self) -> None:
+        self._failing_since_s = None
+        if self._is_told:
+            self._is_told = False
+            self._attempt.lasts("")
 
     def _say_late(self) -> None:
         limit_s = self.setting.environment.flush_timeout_s
@@ -184,10 +203,7 @@ class RunningSource(RunningTask):
         loop = asyncio.get_running_loop()
         flushed_at = loop.time()
         while not self._attempt.stopping.is_set():
-            try:
-                records = list(await self._call(self._task.poll) or ())
-            except RetriableError:
-                records = []
+            records = await self._polled()
             await self._take(producer, records)
             if not records:
                 await pause(self._attempt.stopping, IDLE_S)
@@ -195,6 +211,15 @@ class RunningSource(RunningTask):
                 await self._flush()
                 flushed_at = loop.time()
         await self._flush()
+
+    async def _polled(self) -> list[SourceRecord]:
+        try:
+            records = list(await self._call(self._task.poll) or ())
+        except RetriableError as error:
+            self._tries_again(error)
+            return []
+        self._went_well()
+        return records
 
     async def _take(self, producer: Producer, records: Sequence[SourceRecord]) -> None:
         async for record, outgoing in self._conversion.of(records, self.setting.steps.to_topic):

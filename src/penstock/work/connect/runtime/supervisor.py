@@ -70,6 +70,8 @@ class Attempt(Value):
     failures: tuple[str, ...] = ()
     failed_runs: int = 0
     generation: int = 0
+    lasts: Callable[[str], None] = lambda _: None
+    """Told what goes on for long while it runs, and "" when that is over."""
 
 
 class Runnable(Protocol):
@@ -218,7 +220,8 @@ class Supervisor(ABC, Generic[Running]):
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
         begun, failures = (lambda: self._say_it_runs(stopping)), tuple(self._failures)
         config = wanted.config
-        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs, wanted.generation)
+        lasts = partial(self._say_of_it, stopping)
+        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs, wanted.generation, lasts)
         again: asyncio.TimerHandle | None = None
         try:
             resolved: Resolved = await calls.call(self.look_up, config)
@@ -245,7 +248,10 @@ class Supervisor(ABC, Generic[Running]):
             self._say(stopping, RunState.RUNNING)
 
     def _say_what_lasts(self, stopping: asyncio.Event, method: str) -> None:
-        self._say(stopping, self._state, f"{method} has not returned for {LONG_S:g} s" if method else "")
+        self._say_of_it(stopping, f"{method} has not returned for {LONG_S:g} s" if method else "")
+
+    def _say_of_it(self, stopping: asyncio.Event, trace: str) -> None:
+        self._say(stopping, self._state, trace)
 
     def _say(self, stopping: asyncio.Event, state: RunState, trace: str = "") -> None:
         """Ignored from a run, known by its `stopping`, that is over or left behind."""

@@ -15,7 +15,7 @@ from typing import Final
 from penstock.client.errors import ClientError
 from penstock.client.producer import Producer
 from penstock.protocol.errors import KafkaError
-from penstock.work.connect.api import Position, RetriableError, SourceRecord, SourceTask, TransactionContext
+from penstock.work.connect.api import Position, SourceRecord, SourceTask, TransactionContext
 from penstock.work.connect.runtime.promises import INTERVAL, OFFSETS_TOPIC, Boundary, boundary_of
 from penstock.work.connect.runtime.records import partition_name
 from penstock.work.connect.runtime.running_tasks import IDLE_S, RunningSource, TaskSetting
@@ -71,10 +71,7 @@ class TransactionalSource(RunningSource):
         self._ended_at_s = asyncio.get_running_loop().time()
         try:
             while not self._attempt.stopping.is_set():
-                try:
-                    records = list(await self._call(self._task.poll) or ())
-                except RetriableError:
-                    records = []
+                records = await self._polled()
                 await self._take(producer, records)
                 await self._end_of_batch(producer)
                 if not records:

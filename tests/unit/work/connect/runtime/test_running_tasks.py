@@ -23,12 +23,22 @@ from penstock.protocol.messages.produce import (
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
-from penstock.work.connect.api import Changes, Position, Safe, SinkRecord, SinkTask, SourceRecord, SourceTask
+from penstock.work.connect.api import (
+    Changes,
+    Position,
+    RetriableError,
+    Safe,
+    SinkRecord,
+    SinkTask,
+    SourceRecord,
+    SourceTask,
+)
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.providers import Providers
+from penstock.work.connect.runtime import running_tasks
 from penstock.work.connect.runtime.generations import FencedError
 from penstock.work.connect.runtime.kinds import KEYS
 from penstock.work.connect.runtime.records import TaskId
@@ -305,6 +315,58 @@ async def test_partitions_go_when_the_call_that_has_their_records_is_over(lost: 
         await putting
         steps = ("put", "close 0") if lost else ("put", "flush 0", "commit 0: 6", "close 0")
         assert beside.said == [step for step in steps for _ in range(3)]
+
+
+class Busy(Sending):
+    """Cannot take anything for so many tries."""
+
+    def __init__(self, tries: int) -> None:
+        super().__init__()
+        self.tries = tries
+
+    async def put(self, records: Any) -> None:
+        self.tries -= 1
+        if self.tries >= 0:
+            raise RetriableError("full")
+
+
+class BusySource(Counting):
+    async def poll(self) -> list[SourceRecord]:
+        if self.polls < 2:
+            self.polls += 1
+            raise RetriableError("away")
+        return await super().poll()
+
+
+def lasting(setting: Setting) -> list[str]:
+    """What is told of it."""
+    told: list[str] = []
+    setting.attempt = setting.attempt.replace(lasts=told.append)
+    return told
+
+
+@pytest.mark.parametrize(("long_s", "told"), [(0.0, ["it has been trying again for 0 s: full", ""]), (9e9, [])])
+async def test_tries_of_a_sink_are_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, long_s: float, told: list[str]
+) -> None:
+    monkeypatch.setattr(running_tasks, "LONG_S", long_s)
+    async with kafka_and_setting() as (kafka, setting):
+        said = lasting(setting)
+        running = RunningSink(setting.task, Busy(3), Host(kafka), setting.attempt)
+        for _ in range(5):
+            running._untaken = [SinkRecord(TOPIC, 0, offset=5)]
+            await running._tried()
+        assert said == told
+        assert caplog.text.count("c-0 tries again: full") == 1
+
+
+async def test_tries_of_a_source_are_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(running_tasks, "LONG_S", 0.0)
+    async with kafka_and_setting() as (kafka, setting):
+        said = lasting(setting)
+        await RunningSource(setting.task, BusySource(setting.attempt), Host(kafka), setting.attempt).run()
+        assert said == ["it has been trying again for 0 s: away", ""]
+        assert caplog.text.count("c-0 tries again: away") == 1
 
 
 class Remembering:

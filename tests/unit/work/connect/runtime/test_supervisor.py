@@ -93,6 +93,17 @@ async def test_what_begins_as_it_ends_does_not_say_that_it_runs() -> None:
     assert supervisor.told == [(RunState.RUNNING, ""), (RunState.UNASSIGNED, "")]
 
 
+async def test_what_goes_on_for_long_is_said_beside_how_it_is() -> None:
+    supervisor = Supervised()
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(1)
+    for words in ("it waits", ""):
+        supervisor.made[0].attempt.lasts(words)
+    supervisor.made[0].let_go.set()
+    await supervisor.give_up()
+    assert supervisor.told == [(RunState.RUNNING, words) for words in ("", "it waits", "")]
+
+
 async def test_what_was_left_behind_says_nothing_any_more() -> None:
     supervisor = Supervised(patience_s=0)
     supervisor.want({"a": "1"})
