@@ -6,7 +6,7 @@ import logging
 import sys
 from tempfile import TemporaryDirectory
 
-from tests.slices.measured import ask, cases, full_node, name_of
+from tests.slices.measured import ask, cases, every, full_node, name_of
 
 
 def main(many: int) -> None:
@@ -14,7 +14,7 @@ def main(many: int) -> None:
     found: dict[str, list[float]] = {}
     for counts_lines in (True, False):
         with TemporaryDirectory() as directory, full_node(directory, many, counts_lines=counts_lines) as (node, there):
-            for case in cases(many, all_versions=True):
+            for case in cases(many, every):
                 ask(node, there, case)
                 found.setdefault(name_of(case), []).append(node.longest)
     print(f"the longest slice of each API, asked about {many:,} things\n\n{'lines':>9} {'ms':>7}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Final, NamedTuple
@@ -45,18 +45,44 @@ class Case(NamedTuple):
     is_for_controller: bool
 
 
-def cases(many: int, *, all_versions: bool) -> Iterator[Case]:
-    """Every API of both kinds of nodes, in the newest version or in all; as many shapes as a request has depths."""
+Versions = Callable[[Handler], Iterable[int]]
+
+
+def cases(many: int, versions: Versions) -> Iterator[Case]:
+    """Every API of both kinds of nodes, in these versions; as many shapes as a request has depths."""
     doors = ((BROKER_HANDLERS, False), (CONTROLLER_HANDLERS, True))
     asked = [(door, handler) for package, door in doors for handler in load_handlers(package).values()]
     asked.sort(key=lambda one: (one[1].api_key in DESTROYS, one[0], one[1].api_key))
     for is_for_controller, handler in asked:
-        lowest = handler.lowest if all_versions else handler.newest
         depth = _depth(api_of(handler.api_key).request_class)
-        for version in range(lowest, handler.newest + 1):
+        for version in versions(handler):
             yield Case(handler, version, Shape(many, 1), is_for_controller)
             if depth > 1:
                 yield Case(handler, version, Shape(1, many), is_for_controller)
+
+
+def newest(handler: Handler) -> Iterable[int]:
+    return [handler.newest]
+
+
+def every(handler: Handler) -> Iterable[int]:
+    return range(handler.lowest, handler.newest + 1)
+
+
+def older_layouts(handler: Handler) -> Iterable[int]:
+    """The newest version with each array that newer ones have no more: what is cut may have another name there."""
+    cls = api_of(handler.api_key).request_class
+    older = range(handler.lowest, handler.newest)
+    return [version for version in older if _arrays(cls, version) - _arrays(cls, version + 1)]
+
+
+def _arrays(cls: type[Message], version: int) -> set[str]:
+    """Those that it has, within others as well, by their ways."""
+    arrays = {name: field.kind for name, field in cls.__fields__.items() if field.is_array and field.is_in(version)}
+    within = [
+        f"{name}.{way}" for name, kind in arrays.items() if not isinstance(kind, str) for way in _arrays(kind, version)
+    ]
+    return {*arrays, *within}
 
 
 def _depth(cls: type[Message]) -> int:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 from tests.slices import streams
-from tests.slices.measured import Case, ask, ask_for, cases, full_node, name_of
+from tests.slices.measured import Case, ask, ask_for, cases, full_node, name_of, newest, older_layouts
 from tests.slices.monitor import WatchedNode
 from tests.slices.requests import There
 from tests.wire.raw_client import TRANSACTION, RawClient, batch_of
@@ -56,7 +56,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
         yield full
 
 
-@pytest.mark.parametrize("case", list(cases(MANY, all_versions=False)), ids=name_of)
+@pytest.mark.parametrize("case", list(cases(MANY, newest)), ids=name_of)
 def test_no_slice_is_long(full: Full, case: Case) -> None:
     node, there = full
     ask(node, there, case)
@@ -186,4 +186,12 @@ def test_nor_is_one_of_a_transaction_in_many_partitions(full: Full) -> None:
         assert (codes, client.ask(end, 4).error_code) == ({0}, 0)
         while client.ask(request, 4).error_code:  # until all have their markers
             pass
+    assert node.longest <= MOST_LINES, node.where
+
+
+@pytest.mark.parametrize("case", list(cases(5 * MANY, older_layouts)), ids=name_of)
+def test_nor_is_one_in_an_older_layout(full: Full, case: Case) -> None:
+    """Of one that does all in one go. The last one deletes what the others ask about."""
+    node, there = full
+    ask(node, there, case)
     assert node.longest <= MOST_LINES, node.where

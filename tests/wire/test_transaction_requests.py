@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.wire.raw_client import RawClient, batch_of, produce_request
-from tests.wire.transaction_requests import begun, offsets, partitions
+from tests.wire.transaction_requests import BROKERS_SINCE, begun, offsets, partitions
 
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.add_partitions_to_txn import (
@@ -54,6 +54,25 @@ def test_partitions_are_added_together_or_not_at_all(client: RawClient, topic: s
         "nowhere": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "__consumer_offsets": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
+    (found,) = client.ask(DescribeTransactionsRequest(transactional_ids=[topic])).transaction_states
+    assert (found.error_code, found.transaction_state, found.topics) == (NONE, "Empty", [])
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_nor_are_some_of_very_many(client: RawClient, topic: str, version: int) -> None:
+    """However often one is named, it is answered once."""
+    request = partitions(topic, version, begun(client, topic))
+    topics = [AddPartitionsToTxnTopic(name=topic, partitions=[0] * 100 + list(range(100)))]
+    if version < BROKERS_SINCE:
+        request.v3_and_below_topics = topics
+    else:
+        request.transactions[0].topics = topics
+    answer = client.ask(request, version)
+    (told,) = answer.results_by_topic_v3_and_below or answer.results_by_transaction[0].topic_results
+    assert {row.partition_index: row.partition_error_code for row in told.results_by_partition} == {
+        0: ErrorCode.OPERATION_NOT_ATTEMPTED
+    } | dict.fromkeys(range(1, 100), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert len(told.results_by_partition) == 100
     (found,) = client.ask(DescribeTransactionsRequest(transactional_ids=[topic])).transaction_states
     assert (found.error_code, found.transaction_state, found.topics) == (NONE, "Empty", [])
 

@@ -89,7 +89,8 @@ class Asked(Protocol):
 Names = tuple[tuple[str, str], ...]
 """Arrays of a request, the first of which that is filled may be cut, each with that of the answer.
 
-Those within it are cut as well: down to one that is named behind it, `topics.partitions`, or all of them.
+Those within it are cut as well: down to one that is named behind it, `topics.partitions`, or all of them; or none, as
+behind `transactions.`, whose items are answered as a whole.
 """
 ALL: Final = -1
 """Arrays within an array."""
@@ -107,8 +108,9 @@ def in_parts(answer: Callable[[Any], Any], request: Any, names: Names) -> Steps[
     """The answer to the whole request; where there is an error about all of a part, that is the answer."""
     fields = [(field.split("."), told) for field, told in names]
     (field, *within), told = next((pair for pair in fields if getattr(request, pair[0][0])), fields[0])
+    depth = len([name for name in within if name]) if within else ALL
     replies = []
-    for items, _, goes_on in _parts(getattr(request, field) or [], PART_ITEMS, len(within) or ALL):
+    for items, _, goes_on in _parts(getattr(request, field) or [], PART_ITEMS, depth):
         replies.append((answer(request.replace(**{field: items})), goes_on))
         yield None
     if not replies:

@@ -101,6 +101,16 @@ async def test_the_answer_is_that_to_the_whole_request(sizes: tuple[int, ...]) -
     assert len(in_some.parts) <= 2 * sum(whole.parts) // PART_ITEMS + 2, "parts are full where they can be"
 
 
+async def test_what_is_answered_as_a_whole_is_not_cut() -> None:
+    sizes = (3 * PART_ITEMS, *[1] * PART_ITEMS)
+    request = DescribeProducersRequest(
+        topics=[TopicRequest(name=f"t{n}", partition_indexes=list(range(size))) for n, size in enumerate(sizes)]
+    )
+    whole, in_some = Answering(), Answering()
+    assert await asked(in_some, request, (("topics.", "topics"),)) == whole(request)
+    assert in_some.parts == [3 * PART_ITEMS + PART_ITEMS - 1, 1]
+
+
 async def test_what_lies_deeper_is_asked_about_once() -> None:
     """Of one group, and of one topic in it, very many partitions."""
     asked_about: list[list[int]] = []

@@ -41,7 +41,7 @@ HANDLERS: Final = {
             Within(WRITE_TRANSACTION, "up to version 3"),
             Within(WRITE_TOPIC, "for each topic up to version 3, or none is added"),
             Within(CLUSTER_ACTION, "from version 4 on, for brokers"),
-            parts=(("transactions", "results_by_transaction"),),
+            parts=(("transactions.", "results_by_transaction"),),
             pipelined=True,
         ),
         _row(

@@ -6,8 +6,9 @@ partition cannot be added, none of its transaction is.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Container, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from penstock.coordinator.shards.transactions import TransactionShard
@@ -38,6 +39,7 @@ PARTITIONS_A_STEP: Final = 100
 OF_BROKERS, OF_CLIENTS = 2, 0
 """The transaction.version that who asks keeps to."""
 
+Partitions = dict[tuple[str, int], None]
 Errors = dict[tuple[str, int], ErrorCode]
 
 
@@ -80,62 +82,81 @@ def _as_newer(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransacti
 def _added(
     broker: Broker, context: RequestContext, wanted: AddPartitionsToTxnTransaction
 ) -> Steps[AddPartitionsToTxnResult]:
+    partitions = yield from _named(wanted.topics)
+    result = partial(_result, wanted.transactional_id, partitions)
     is_client = context.api_version < BROKERS_SINCE
     if is_client and not context.allows(WRITE_TRANSACTION, wanted.transactional_id):
-        return _result(wanted, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    errors, pace = Errors(), Pace(PARTITIONS_A_STEP)
-    for topic in wanted.topics:
-        errors |= _problems(broker, context, topic)
-        if pace.is_due(1 + len(topic.partitions)):
-            yield None
-    if any(error is not ErrorCode.NONE for error in errors.values()):
-        return _result(wanted, {it: error or ErrorCode.OPERATION_NOT_ATTEMPTED for it, error in errors.items()})
+        return (yield from result({}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    problems = yield from _problems(broker, context, partitions)
+    if problems:
+        return (yield from result(problems, ErrorCode.OPERATION_NOT_ATTEMPTED))
     asked_by = Producer(wanted.producer_id, wanted.producer_epoch)
     if wanted.verify_only:
-        verified = _verified(broker, wanted.transactional_id, asked_by, dict.fromkeys(errors))
-        return _result(wanted, (yield verified) if isinstance(verified, Awaitable) else verified)
+        verified = _verified(broker, wanted.transactional_id, asked_by, partitions)
+        return (yield from result((yield verified) if isinstance(verified, Awaitable) else verified, ErrorCode.NONE))
     version = OF_CLIENTS if is_client else OF_BROKERS
-    outcome = ask(broker, wanted.transactional_id, TransactionShard.add, asked_by, dict.fromkeys(errors), version)
+    outcome = ask(broker, wanted.transactional_id, TransactionShard.add, asked_by, partitions, version)
     told = outcome if isinstance(outcome, Outcome) else (yield outcome)
-    return _result(wanted, fenced_as(told.error, context.api_version, FENCED_SINCE))
+    return (yield from result({}, fenced_as(told.error, context.api_version, FENCED_SINCE)))
 
 
-def _problems(broker: Broker, context: RequestContext, topic: AddPartitionsToTxnTopic) -> Errors:
-    """NONE for each partition that can be added, as far as it is not for the coordinator to say."""
-    if context.api_version < BROKERS_SINCE and (is_internal(topic.name) or not context.allows(WRITE_TOPIC, topic.name)):
-        return {(topic.name, index): ErrorCode.TOPIC_AUTHORIZATION_FAILED for index in topic.partitions}
-    known = broker.image.topics.get(topic.name)
-    there = () if known is None else known.partitions
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return {(topic.name, index): ErrorCode.NONE if index in there else unknown for index in topic.partitions}
+def _named(topics: Iterable[AddPartitionsToTxnTopic]) -> Steps[Partitions]:
+    """Each partition once, however often it is named."""
+    partitions, pace = Partitions(), Pace(PARTITIONS_A_STEP)
+    for topic in topics:
+        if pace.is_due():
+            yield None
+        for index in topic.partitions:
+            partitions[topic.name, index] = None
+            if pace.is_due():
+                yield None
+    return partitions
+
+
+def _problems(broker: Broker, context: RequestContext, partitions: Partitions) -> Steps[Errors]:
+    """Those that cannot be added, as far as it is not for the coordinator to say."""
+    problems, judged, pace = Errors(), dict[str, tuple[Container[int], ErrorCode]](), Pace(PARTITIONS_A_STEP)
+    for topic, index in partitions:
+        if topic not in judged:
+            judged[topic] = _judged(broker, context, topic)
+        there, otherwise = judged[topic]
+        if index not in there:
+            problems[topic, index] = otherwise
+        if pace.is_due():
+            yield None
+    return problems
+
+
+def _judged(broker: Broker, context: RequestContext, topic: str) -> tuple[Container[int], ErrorCode]:
+    """Which of its partitions can be added, and what is said of others."""
+    if context.api_version < BROKERS_SINCE and (is_internal(topic) or not context.allows(WRITE_TOPIC, topic)):
+        return (), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = broker.image.topics.get(topic)
+    return () if known is None else known.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _verified(
-    broker: Broker, transactional_id: str, asked_by: Producer, partitions: dict[tuple[str, int], None]
-) -> Errors | ErrorCode | Awaitable[Errors]:
+    broker: Broker, transactional_id: str, asked_by: Producer, partitions: Partitions
+) -> Errors | Awaitable[Errors]:
     if not transactional_id:
-        return ErrorCode.INVALID_REQUEST
+        return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
     try:
         found: Errors | Awaitable[Errors] = put(broker, transactional_id, TransactionShard.verify, asked_by, partitions)
     except KafkaError as error:
-        return error.code
+        return dict.fromkeys(partitions, error.code)
     return found
 
 
-def _result(wanted: AddPartitionsToTxnTransaction, errors: Errors | ErrorCode) -> AddPartitionsToTxnResult:
-    def results(name: str, indexes: Iterable[int]) -> list[AddPartitionsToTxnPartitionResult]:
-        return [
-            AddPartitionsToTxnPartitionResult(
-                partition_index=index,
-                partition_error_code=errors if isinstance(errors, ErrorCode) else errors[name, index],
-            )
-            for index in indexes
-        ]
-
-    return AddPartitionsToTxnResult(
-        transactional_id=wanted.transactional_id,
-        topic_results=[
-            AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=results(topic.name, topic.partitions))
-            for topic in wanted.topics
-        ],
-    )
+def _result(
+    transactional_id: str, partitions: Partitions, errors: Errors, otherwise: ErrorCode
+) -> Steps[AddPartitionsToTxnResult]:
+    topics, pace = dict[str, AddPartitionsToTxnTopicResult](), Pace(PARTITIONS_A_STEP)
+    for topic, index in partitions:
+        if topic not in topics:
+            topics[topic] = AddPartitionsToTxnTopicResult(name=topic)
+        code = errors.get((topic, index), otherwise)
+        row = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        topics[topic].results_by_partition.append(row)
+        if pace.is_due():
+            yield None
+    return AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=list(topics.values()))
