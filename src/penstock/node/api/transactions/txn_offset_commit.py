@@ -48,6 +48,7 @@ def txn_offset_commit(
     refused = [
         refusal for topic in commit.topics if (refusal := take_out_unknown(broker, topic, by_id=by_id)) is not None
     ]
+    names = {topic.topic_id: topic.name for topic in commit.topics} if by_id else {}
     commit.topics = [topic for topic in commit.topics if topic.partitions]
     answered = OffsetCommitResponse()
     if commit.topics:
@@ -60,7 +61,6 @@ def txn_offset_commit(
         for topic in (*refused, *answered.topics)
         for partition in topic.partitions
     }
-    names = {topic.topic_id: topic.name for topic in commit.topics} if by_id else {}
     response = _refused(request, ErrorCode.NONE)
     for topic in response.topics:
         for partition in topic.partitions:
