@@ -50,7 +50,8 @@ NO_OFFSET = -1
 NO_PRODUCER_ID = -1
 MOST_ENDED = 1_000
 """So many ended transactions are told apart whose markers may not be committed; the oldest count as one."""
-
+MOST_REMEMBERED = 1_000
+"""So many producers are remembered whose transaction was asked about, and whose batch was not appended."""
 
 EPOCHS_RISE_FROM = 2
 """From this version of transactions on the marker has an epoch above that of the records (KIP-890)."""
@@ -67,7 +68,10 @@ class UnverifiedError(KafkaError):
 
 
 class Verification:
-    """The coordinator is asked about the transaction of a producer. Requests that come meanwhile share it."""
+    """The coordinator is asked about the transaction of a producer. Requests that come meanwhile share it.
+
+    It is remembered until the transaction begins here: what follows a batch that is to come again does not overtake it.
+    """
 
     __slots__ = ("epoch", "expects_zero", "is_verified", "lowest_sequence", "waiting")
 
@@ -243,7 +247,10 @@ class Producers:
         """The coordinator is asked, about a batch for which `check` raised UnverifiedError; `verified` follows."""
         asked = self._verifications.get(producer_id)
         if asked is None or asked.epoch != epoch:
-            asked = self._verifications[producer_id] = Verification(epoch, sequence, expects_zero=expects_zero)
+            is_late = asked is not None and asked.waiting > 0 and epoch < asked.epoch
+            asked = Verification(epoch, sequence, expects_zero=expects_zero)
+            if not is_late:  # whoever has the newer epoch is waiting, and has fenced this one
+                self._verifications[producer_id] = asked
         asked.lowest_sequence = min(asked.lowest_sequence, sequence)
         asked.waiting += 1
         return asked
@@ -254,8 +261,12 @@ class Producers:
 
     def no_longer_verified(self, producer_id: int, asked: Verification) -> None:
         asked.waiting -= 1
-        if not asked.waiting and self._verifications.get(producer_id) is asked:
-            del self._verifications[producer_id]
+        if asked.waiting or self._verifications.get(producer_id) is not asked:
+            return
+        asked.is_verified = False
+        self._verifications[producer_id] = self._verifications.pop(producer_id)  # the oldest comes first
+        if len(self._verifications) > MOST_REMEMBERED:
+            del self._verifications[next(one for one, it in self._verifications.items() if not it.waiting)]
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int, transaction_version: int = 0) -> None:
         """Raises KafkaError as the table above says."""

@@ -183,8 +183,11 @@ class PlainProducers:
 
     def verify(self, producer_id: int, epoch: int, sequence: int, *, expects_zero: bool) -> Asked:
         asked = self.asked.get(producer_id)
+        newest_waiting = asked.epoch if asked is not None and asked.waiting else -1
         if asked is None or asked.epoch != epoch:
-            asked = self.asked[producer_id] = Asked(epoch, sequence, expects_zero)
+            asked = Asked(epoch, sequence, expects_zero)
+            if epoch > newest_waiting:
+                self.asked[producer_id] = asked
         asked.lowest = min(asked.lowest, sequence)
         asked.waiting += 1
         return asked
@@ -195,8 +198,8 @@ class PlainProducers:
 
     def no_longer_verified(self, producer_id: int, asked: Asked) -> None:
         asked.waiting -= 1
-        if not asked.waiting and self.asked.get(producer_id) is asked:
-            del self.asked[producer_id]
+        if not asked.waiting:
+            asked.is_verified = False
 
 
 def _last(header: BatchHeader) -> int:

@@ -222,7 +222,11 @@ class UnderWay:
         assert self.ahead._ahead._open_transactions.keys() <= under_way
 
     def apply_oldest(self) -> None:
+        """A transaction begins or ends in the log as well, which forgets what was asked about the producer by then."""
         header, content = self.proposed.pop(0)
+        open_before = header.producer_id in self.written._open_transactions
+        if header.is_marker or (header.is_transactional and not open_before):
+            self.plain.asked.pop(header.producer_id, None)
         if header.is_marker:
             list(note_control_batch(self.written, header, content))
         else:

@@ -8,7 +8,7 @@ from tests.unit.log.transactions import append_all, ended, verified, written
 
 from penstock.log.config import LogConfig
 from penstock.log.partition_log import PartitionLog
-from penstock.log.producer_state import UnverifiedError
+from penstock.log.producer_state import MOST_REMEMBERED, Producers, UnverifiedError
 from penstock.log.validation import AppendOrigin
 from penstock.protocol.batch import read_header
 from penstock.protocol.control.records import ControlType
@@ -52,7 +52,7 @@ def test_what_was_asked_before_a_marker_says_nothing_about_the_next_transaction(
     assert log.last_stable_offset(1) == 1
 
 
-def test_requests_share_what_is_asked_and_the_last_one_takes_it_away(tmp_path: Path) -> None:
+def test_requests_share_what_is_asked_and_the_last_one_ends_it(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     producers = log.producers
     first, second = (producers.verify(8, 0, sequence, expects_zero=False) for sequence in (0, 1))
@@ -65,6 +65,52 @@ def test_requests_share_what_is_asked_and_the_last_one_takes_it_away(tmp_path: P
     producers.no_longer_verified(8, second)
     with pytest.raises(UnverifiedError):
         append(log, written(8, 0))
+
+
+@pytest.mark.parametrize("answer", ["none", "bad", "good"])
+def test_what_follows_a_batch_that_comes_again_does_not_overtake_it(tmp_path: Path, answer: str) -> None:
+    """Nobody could be asked about sequence 0, or it was not appended; sequence 5 was on its way."""
+    log = open_log(tmp_path)
+    first = log.producers.verify(8, 0, 0, expects_zero=False)
+    if answer != "none":
+        log.producers.verified(8, first, is_good=answer == "good")
+    log.producers.no_longer_verified(8, first)
+    with pytest.raises(UnverifiedError):
+        append(log, written(8, 0))
+    with pytest.raises(KafkaError) as refused:
+        begin(log, written(8, 5))
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert begin(log, written(8, 0)) == 0
+
+
+def test_so_many_are_remembered_and_the_longest_forgotten_goes_first() -> None:
+    producers = Producers()
+    waiting = producers.verify(7, 0, 0, expects_zero=False)
+    for producer_id in (*range(100, 100 + MOST_REMEMBERED), 100, 99_999):
+        producers.no_longer_verified(producer_id, producers.verify(producer_id, 0, 0, expects_zero=False))
+    lowest = {one: producers.verify(one, 0, 9, expects_zero=False).lowest_sequence for one in (100, 101, 102, 99_999)}
+    assert lowest == {100: 0, 101: 9, 102: 9, 99_999: 0}
+    assert producers.verify(7, 0, 9, expects_zero=False) is waiting, "nobody goes for whom somebody waits"
+
+
+def test_a_fenced_producer_that_asks_late_takes_nothing_from_the_one_that_fenced_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    producers = log.producers
+    newer = producers.verify(8, 1, 0, expects_zero=False)
+    late = producers.verify(8, 0, 5, expects_zero=False)
+    producers.verified(8, late, is_good=True)
+    with pytest.raises(UnverifiedError):
+        append(log, written(8, 5))
+    producers.no_longer_verified(8, late)
+    producers.verified(8, newer, is_good=True)
+    assert append(log, written(8, 0, epoch=1)) == 0
+
+
+def test_nobody_waits_for_a_newer_epoch_that_was_only_remembered(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    false = log.producers.verify(8, 30_000, 0, expects_zero=False)
+    log.producers.no_longer_verified(8, false)
+    assert begin(log, written(8, 0)) == 0
 
 
 def test_a_refusal_verifies_nothing(tmp_path: Path) -> None:
