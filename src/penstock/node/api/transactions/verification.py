@@ -11,6 +11,7 @@ older version has added it itself, and the coordinator only says whether.
 | TRANSACTION_ABORTABLE                        | the same, from Produce 11 on; INVALID_TXN_STATE before           |
 | CONCURRENT_TRANSACTIONS                      | the same, from Produce 12 on; NOT_ENOUGH_REPLICAS before         |
 | it is being read, elsewhere, or nobody knows | NOT_ENOUGH_REPLICAS: producers try again and ask nobody where to |
+| OPERATION_NOT_ATTEMPTED: another one was bad | the same                                                         |
 | another error                                | the same                                                         |
 
 A marker that comes before the answer voids it (`Producers.verify`): INVALID_TXN_STATE; or, from Produce 12 on, the
@@ -59,6 +60,7 @@ _TO_TRY_AGAIN: Final = (
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,
 )
 
 

@@ -204,6 +204,7 @@ async def test_without_verification_nobody_is_asked_about_older_producers(
         (ErrorCode.TRANSACTION_ABORTABLE, [ErrorCode.INVALID_TXN_STATE] + [ErrorCode.TRANSACTION_ABORTABLE] * 2),
         (ErrorCode.CONCURRENT_TRANSACTIONS, [ErrorCode.NOT_ENOUGH_REPLICAS] * 2 + [ErrorCode.CONCURRENT_TRANSACTIONS]),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [ErrorCode.NOT_ENOUGH_REPLICAS] * 3),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, [ErrorCode.NOT_ENOUGH_REPLICAS] * 3),
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 3),
     ],
 )
