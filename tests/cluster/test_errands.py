@@ -18,7 +18,7 @@ from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.coordinator.effects import Calculation, Job, ToController, ToLeader
 from penstock.node.assembly.start import RunningNode
 from penstock.node.controlling.broker_context import BrokerContext
-from penstock.node.coordinators.errands import Errands
+from penstock.node.coordinators.errands import Errands, Tell
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -40,9 +40,9 @@ class Watched(Errands):
         super().__init__(context, node.parts.links.to_broker)
         self.has_returned = asyncio.Event()
 
-    async def done(self, job: Job) -> Any:
+    async def done(self, job: Job, *tell: Tell) -> Any:
         try:
-            return await super().done(job)
+            return await super().done(job, *tell)
         finally:
             self.has_returned.set()
 

@@ -83,7 +83,7 @@ class Markers(Value):
     """The end of a transaction, to be written to the log of each of these partitions, given by topic and index.
 
     Brings an error for each: NONE where it is committed there, UNKNOWN_TOPIC_OR_PARTITION where there is no such
-    partition any more.
+    partition any more. They come in parts (`came_in_part`), as brokers answer.
     """
 
     producer_id: int

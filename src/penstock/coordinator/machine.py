@@ -274,13 +274,16 @@ class Agenda(Generic[RecordT]):
     # -- errands ------------------------------------------------------------------------------------------------------
 
     def send(self, job: Job, then: Return) -> None:
-        """Have something done elsewhere. `then` runs once."""
+        """Have something done elsewhere. `then` runs once, or with each part of the answer."""
         errand_id = next(self._errand_ids)
         self._errands[errand_id] = then
         self._effects.append(Errand(errand_id, job))
 
     def came_back(self, errand_id: int, answer: Any, error: ErrorCode, now_ms: int) -> None:
         self._errands.pop(errand_id)(answer, error, now_ms)
+
+    def came_in_part(self, errand_id: int, answer: Any, now_ms: int) -> None:
+        self._errands[errand_id](answer, ErrorCode.NONE, now_ms)
 
     def pause(self, then: Callable[[ErrorCode, int], None], until_ms: int) -> None:
         """For a request that waits: `then` runs once, with NONE at that time, or with the error of `fail_all`."""
@@ -389,4 +392,9 @@ class PartitionMachine(ABC, Generic[RecordT]):
     def came_back(self, errand_id: int, answer: Any, error: ErrorCode, now_ms: int) -> list[Effect]:
         """An `Errand` has an answer (NONE) or has failed."""
         self.agenda.came_back(errand_id, answer, error, now_ms)
+        return self.agenda.take_effects()
+
+    def came_in_part(self, errand_id: int, answer: Any, now_ms: int) -> list[Effect]:
+        """An `Errand` has part of its answer; `came_back` follows with the rest."""
+        self.agenda.came_in_part(errand_id, answer, now_ms)
         return self.agenda.take_effects()

@@ -45,6 +45,17 @@ class _Waiting:
         self.timer = timer
 
 
+class _Ending:
+    """A transaction whose end is decided, and the partitions that have no marker yet."""
+
+    __slots__ = ("left", "prepared", "transactional_id")
+
+    def __init__(self, transactional_id: str, prepared: Transaction) -> None:
+        self.transactional_id = transactional_id
+        self.prepared = prepared
+        self.left = dict.fromkeys(prepared.partitions)
+
+
 class TransactionTable(Agenda[TransactionRecord]):
     image: TransactionImage
 
@@ -145,38 +156,42 @@ class TransactionTable(Agenda[TransactionRecord]):
 
     def carry_out(self, transactional_id: str, prepared: Transaction, now_ms: int) -> None:
         """All partitions get their markers."""
-        self._send_markers(transactional_id, prepared, tuple(prepared.partitions), 0, now_ms)
-
-    def _send_markers(
-        self, transactional_id: str, prepared: Transaction, left: tuple[Partition, ...], attempt: int, now_ms: int
-    ) -> None:
-        if not left:
+        ending = _Ending(transactional_id, prepared)
+        if ending.left:
+            self._send_markers(ending, dict(ending.left), 0, now_ms)
+        else:
             self._complete(transactional_id, prepared, now_ms)
-            return
+
+    def _send_markers(self, ending: _Ending, unheard: dict[Partition, None], attempt: int, now_ms: int) -> None:
+        prepared = ending.prepared
         markers = Markers(
             prepared.producer_id,
             prepared.producer_epoch,
             self._coordinator_epoch,
             prepared.state is State.PREPARE_COMMIT,
             prepared.client_version,
-            left,
+            tuple(unheard),
         )
-        self.send(markers, partial(self._answered, transactional_id, prepared, left, attempt))
+        self.send(markers, partial(self._answered, ending, unheard, attempt))
 
     def _answered(
-        self, transactional_id: str, prepared: Transaction, sent: tuple[Partition, ...], attempt: int, answer: Any,
-        error: ErrorCode, now_ms: int,
-    ) -> None:  # fmt: skip
-        errors: dict[Partition, ErrorCode] = {} if error is not ErrorCode.NONE else answer
+        self, ending: _Ending, unheard: dict[Partition, None], attempt: int, answer: Any, error: ErrorCode, now_ms: int
+    ) -> None:
+        """Of some of them, or of all. What has to be tried again does not wait for the others."""
+        errors: dict[Partition, ErrorCode] = answer if error is ErrorCode.NONE else dict.fromkeys(unheard, error)
         if ErrorCode.TRANSACTION_COORDINATOR_FENCED in errors.values():
-            self.note(f"{transactional_id}: a newer coordinator ends its transaction")
+            self.note(f"{ending.transactional_id}: a newer coordinator ends its transaction")
+            unheard.clear()
             return
-        left = tuple(partition for partition in sent if errors.get(partition, error) not in SETTLED)
-        if not left:
-            self._complete(transactional_id, prepared, now_ms)
-            return
-        again = partial(self._send_markers, transactional_id, prepared, left, attempt + 1)
-        self._later(again, attempt, now_ms)
+        again = {it: None for it in unheard if it in errors and errors[it] not in SETTLED}
+        for partition in errors:
+            unheard.pop(partition, None)
+            if partition not in again:
+                ending.left.pop(partition, None)
+        if again:
+            self._later(partial(self._send_markers, ending, again, attempt + 1), attempt, now_ms)
+        elif errors and not ending.left:
+            self._complete(ending.transactional_id, ending.prepared, now_ms)
 
     def _complete(self, transactional_id: str, prepared: Transaction, now_ms: int, attempt: int = 0) -> None:
         assert self.known(transactional_id) is prepared, "nothing but its markers ends what is prepared"

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from penstock.node.coordinators.share_states import ShareStates
 
 AnswerT = TypeVar("AnswerT", bound=Message)
+Tell = Callable[[Any], Awaitable[None]]
+
+
+async def _nobody(answer: Any) -> None:
+    """Waits for parts of an answer."""
 
 
 class Errands:
@@ -38,8 +43,8 @@ class Errands:
         self._markers: MarkerSender | None = None
         self._share_states: ShareStates | None = None
 
-    async def done(self, job: Job) -> Any:
-        """What it brings. Raises KafkaError."""
+    async def done(self, job: Job, tell: Tell = _nobody) -> Any:
+        """What it brings; `tell` hears of what comes before, by parts. Raises KafkaError."""
         if isinstance(job, Calculation):
             return await asyncio.get_running_loop().run_in_executor(None, job.function)
         if isinstance(job, ToController):
@@ -47,7 +52,7 @@ class Errands:
         if isinstance(job, NewProducerId):
             return await self._context.new_producer_id()
         if isinstance(job, Markers):
-            return await self._marker_sender().written(job)
+            return await self._marker_sender().written(job, tell)
         if isinstance(job, AtShareCoordinators):
             return await self._states().done(job)
         return await self.ask_broker(self.leader_of(job.topic, job.partition), job.request, job.answer)

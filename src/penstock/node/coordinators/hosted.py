@@ -274,7 +274,7 @@ class Hosted(Generic[MachineT]):
     async def _see_to(self, errand: Errand) -> None:
         answer, code = None, ErrorCode.NONE
         try:
-            answer = await self._errands.done(errand.job)
+            answer = await self._errands.done(errand.job, partial(self._tell, errand))
         except KafkaError as error:
             code = error.code
         except Exception:
@@ -283,6 +283,12 @@ class Hosted(Generic[MachineT]):
         await self._goes_on.wait()
         if not self.is_over:
             self.run(self.machine.came_back(errand.errand_id, answer, code, self._now_ms()))
+
+    async def _tell(self, errand: Errand, answer: object) -> None:
+        """Part of what it brings."""
+        await self._goes_on.wait()
+        if not self.is_over:
+            self.run(self.machine.came_in_part(errand.errand_id, answer, self._now_ms()))
 
     def _cut(self, effect: Cut) -> None:
         """A log that begins too early is only longer than it need be: the machine cuts again."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from penstock.coordinator.effects import Markers
@@ -79,8 +80,10 @@ class MarkerSender:
         self._ways: dict[int, _Way] = {}
         self._tasks = Tasks()
 
-    async def written(self, job: Markers) -> Errors:
-        """What became of the marker at each partition, after one try."""
+    async def written(self, job: Markers, tell: Callable[[Errors], Awaitable[None]]) -> Errors:
+        """What became of the marker at each partition, after one try; `tell` hears at once what each broker answers,
+        but for the last one.
+        """
         errors: Errors = {}
         leaders: dict[int, list[Partition]] = {}
         for partition in job.partitions:
@@ -90,12 +93,18 @@ class MarkerSender:
                 errors[partition] = error.code
         sent = [self._queue(leader, _Waiting(job, partitions)) for leader, partitions in leaders.items()]
         try:
-            for answer in sent:
-                errors |= await answer
+            while sent:
+                if errors:
+                    await tell(errors)
+                    errors = {}
+                await asyncio.wait(sent, return_when=asyncio.FIRST_COMPLETED)
+                for answer in [it for it in sent if it.done()]:
+                    errors |= answer.result()
+                    sent.remove(answer)
+            return errors
         finally:
             for answer in sent:  # another broker coordinates: it sends what is left
                 answer.cancel()
-        return errors
 
     def follow(self) -> None:
         """Leaders have changed."""

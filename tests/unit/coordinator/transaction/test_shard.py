@@ -196,6 +196,42 @@ def test_markers_are_sent_until_each_partition_has_one_or_is_gone() -> None:
     assert log.answered() == Outcome(NONE)
 
 
+def test_what_is_tried_again_does_not_wait_for_the_slowest_broker() -> None:
+    log = prepared()
+    slow = log.errands.pop(0)
+    log.take(log.shard.came_in_part(slow.errand_id, {T1: ErrorCode.NOT_LEADER_OR_FOLLOWER}, log.now_ms))
+    log.wait(SETTINGS.retry_backoff_ms)
+    assert log.markers.partitions == (T1,)
+    log.bring({T1: NONE})
+    assert log.appends == []
+    log.take(log.shard.came_back(slow.errand_id, None, ErrorCode.NETWORK_EXCEPTION, log.now_ms))
+    log.wait(10 * SETTINGS.retry_backoff_ms)
+    assert log.markers.partitions == (T0,)
+    log.bring({T0: NONE})
+    log.commit()
+    assert (log.errands, log.state()) == ([], State.COMPLETE_COMMIT)
+
+
+def test_it_is_complete_with_the_last_part_and_once() -> None:
+    log = prepared()
+    errand_id = log.errands.pop(0).errand_id
+    log.take(log.shard.came_in_part(errand_id, {T0: NONE}, log.now_ms))
+    assert log.appends == []
+    log.take(log.shard.came_in_part(errand_id, {T1: NONE}, log.now_ms))
+    assert len(log.appends) == 1
+    log.take(log.shard.came_back(errand_id, {}, NONE, log.now_ms))
+    assert len(log.appends) == 1
+
+
+def test_nothing_is_tried_again_once_a_newer_coordinator_was_heard_of() -> None:
+    log = prepared()
+    errand_id = log.errands.pop(0).errand_id
+    log.take(log.shard.came_in_part(errand_id, {T0: ErrorCode.TRANSACTION_COORDINATOR_FENCED}, log.now_ms))
+    log.take(log.shard.came_back(errand_id, {T1: ErrorCode.NOT_LEADER_OR_FOLLOWER}, NONE, log.now_ms))
+    log.wait(60_000)
+    assert (log.errands, log.appends) == ([], [])
+
+
 def test_pauses_between_attempts_have_an_end() -> None:
     log = prepared()
     for _ in range(30):

@@ -11,11 +11,11 @@ from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.coordinators.test_hosted import led
 
 from penstock.client.errors import ConnectionFailedError
-from penstock.coordinator.effects import Calculation, Job, ToController, ToLeader
+from penstock.coordinator.effects import Calculation, Effect, Job, ToController, ToLeader
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionRecord, TopicRecord
-from penstock.node.coordinators.errands import Errands
+from penstock.node.coordinators.errands import Errands, Tell
 from penstock.node.coordinators.hosted import Hosted
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -127,7 +127,7 @@ async def test_a_machine_hears_what_came_of_it(hosted: Hosted[Tally], job: Job, 
 async def test_a_machine_whose_partition_has_gone_hears_nothing_more(hosted: Hosted[Tally]) -> None:
     begun = asyncio.get_running_loop().create_future()
 
-    async def done(_: Errands, job: Job) -> object:
+    async def done(_: Errands, job: Job, tell: Tell) -> object:
         begun.set_result(None)
         return 42
 
@@ -137,6 +137,37 @@ async def test_a_machine_whose_partition_has_gone_hears_nothing_more(hosted: Hos
     await asyncio.sleep(0)
     assert await answer == ErrorCode.NOT_COORDINATOR
     assert not begun.done()
+
+
+class Listening(Tally):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[object] = []
+
+    def came_in_part(self, errand_id: int, answer: object, now_ms: int) -> list[Effect]:
+        self.heard.append(answer)
+        return []
+
+
+async def test_what_comes_in_parts_is_heard_as_it_comes_while_it_is_not_paused(tmp_path: Path) -> None:
+    async def done(_: Errands, job: Job, tell: Tell) -> object:
+        for part in ("a", "b"):
+            await tell(part)
+        return "c"
+
+    machine = Listening()
+    slow = cast("Any", type("Slow", (), {"done": done})())
+    hosted = Hosted(await led(tmp_path), machine, lambda: 0, Compression.NONE, slow)
+    hosted.pause()
+    answer = hosted.ask(machine.fetch, Calculation(lambda: 42))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert machine.heard == []
+    hosted.go_on()
+    async with asyncio.timeout(20):
+        assert await answer == "c"
+    assert machine.heard == ["a", "b"]
+    hosted.resign()
 
 
 async def test_while_it_is_paused_a_machine_hears_nothing_and_then_all(hosted: Hosted[Tally]) -> None:

@@ -31,6 +31,8 @@ class Brokers:
         self.errors: dict[tuple[str, int], ErrorCode] = {}
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+        self.quick: list[int] = []
+        """Those that need not be let."""
         self.error: Exception | None = None
         self.leaders = dict(LEADERS)
 
@@ -44,7 +46,8 @@ class Brokers:
     ) -> WriteTxnMarkersResponse:
         assert lane == "markers"
         self.asked.append((broker_id, [marker.producer_id for marker in request.markers]))
-        await self.may_answer.wait()
+        if broker_id not in self.quick:
+            await self.may_answer.wait()
         if self.error is not None:
             raise self.error
         return WriteTxnMarkersResponse(
@@ -79,11 +82,23 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+async def written(sender: MarkerSender, one: Markers, parts: list[module.Errors] | None = None) -> module.Errors:
+    """The whole answer; `parts` are what was told before its end."""
+    told: module.Errors = {}
+
+    async def tell(errors: module.Errors) -> None:
+        told.update(errors)
+        if parts is not None:
+            parts.append(errors)
+
+    return told | await sender.written(one, tell)
+
+
 async def begun(sender: MarkerSender, *jobs: Markers) -> list[asyncio.Task[module.Errors]]:
     """The first one's request is on its way when the others come."""
     tasks = []
     for one in jobs:
-        tasks.append(asyncio.create_task(sender.written(one)))
+        tasks.append(asyncio.create_task(written(sender, one)))
         await turns()
     return tasks
 
@@ -91,13 +106,27 @@ async def begun(sender: MarkerSender, *jobs: Markers) -> list[asyncio.Task[modul
 async def test_each_partition_has_its_answer() -> None:
     brokers = Brokers()
     brokers.errors = {T1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    found = await MarkerSender(brokers).written(job(7, T0, T1, GONE))
+    found = await written(MarkerSender(brokers), job(7, T0, T1, GONE))
     assert found == {
         T0: ErrorCode.NONE,
         T1: ErrorCode.NOT_LEADER_OR_FOLLOWER,  # its leader may hear of it soon
         GONE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert brokers.asked == [(1, [7]), (2, [7])]
+
+
+async def test_what_one_broker_answers_does_not_wait_for_another_one() -> None:
+    brokers = Brokers()
+    brokers.errors = {T1: ErrorCode.REQUEST_TIMED_OUT}
+    brokers.may_answer.clear()
+    brokers.quick = [2]
+    parts: list[module.Errors] = []
+    waiting = asyncio.create_task(written(MarkerSender(brokers), job(7, T0, T1, GONE), parts))
+    await turns()
+    assert parts == [{GONE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, {T1: ErrorCode.REQUEST_TIMED_OUT}]
+    brokers.may_answer.set()
+    assert (await waiting)[T0] is ErrorCode.NONE
+    assert len(parts) == 2, "the last one is the answer itself"
 
 
 async def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next_one() -> None:
@@ -135,7 +164,7 @@ async def test_two_markers_of_one_producer_have_requests_of_their_own() -> None:
 async def test_a_broker_that_cannot_be_reached_is_told_of() -> None:
     brokers = Brokers()
     brokers.error = KafkaError(ErrorCode.NETWORK_EXCEPTION)
-    assert await MarkerSender(brokers).written(job(7, T0)) == {T0: ErrorCode.NETWORK_EXCEPTION}
+    assert await written(MarkerSender(brokers), job(7, T0)) == {T0: ErrorCode.NETWORK_EXCEPTION}
 
 
 async def test_what_nobody_has_foreseen_is_answered_too_and_what_follows_is_sent() -> None:
@@ -148,7 +177,7 @@ async def test_what_nobody_has_foreseen_is_answered_too_and_what_follows_is_sent
     brokers.may_answer.set()
     assert await asyncio.gather(*waiting) == [{T0: ErrorCode.UNKNOWN_SERVER_ERROR}] * 2
     brokers.error = None
-    assert await sender.written(job(0, T0)) == {T0: ErrorCode.NONE}
+    assert await written(sender, job(0, T0)) == {T0: ErrorCode.NONE}
 
 
 async def test_markers_for_which_nobody_waits_any_more_are_not_sent() -> None:
