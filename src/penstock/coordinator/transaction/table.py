@@ -19,7 +19,7 @@ from penstock.coordinator.transaction.image import TransactionImage
 from penstock.coordinator.transaction.outcome import Outcome
 from penstock.coordinator.transaction.records import TransactionRecord
 from penstock.coordinator.transaction.settings import TransactionSettings
-from penstock.coordinator.transaction.transaction import NO_EPOCH, Partition, State, Transaction
+from penstock.coordinator.transaction.transaction import NO_PRODUCER_ID, Partition, State, Transaction
 from penstock.protocol.errors import ErrorCode
 
 Decide = Callable[[Transaction | None, Moment], Decision]
@@ -148,9 +148,9 @@ class TransactionTable(Agenda[TransactionRecord]):
         self.watch(transactional_id, now_ms)
 
     def _record(self, transactional_id: str, step: Transaction) -> TransactionRecord:
-        """In the layout of the cluster's transaction.version; where a transaction is kept, in one that says so."""
-        is_kept = step.next_producer_epoch != NO_EPOCH
-        return TransactionRecord(transactional_id, step, 1 if is_kept else min(self.version, 1))
+        """In the layout of the cluster's transaction.version; where another producer follows, in one that says so."""
+        is_followed = step.next_producer_id != NO_PRODUCER_ID
+        return TransactionRecord(transactional_id, step, 1 if is_followed else min(self.version, 1))
 
     # -- the end of a transaction -------------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ import pytest
 from penstock.coordinator.effects import Append, Effect, Errand, Markers, NewProducerId, Reply
 from penstock.coordinator.shards.transactions import TransactionShard
 from penstock.coordinator.transaction.outcome import Outcome
-from penstock.coordinator.transaction.records import decode_record
+from penstock.coordinator.transaction.records import TransactionRecord, decode_record
 from penstock.coordinator.transaction.settings import TransactionSettings
 from penstock.coordinator.transaction.table import TransactionTable
-from penstock.coordinator.transaction.transaction import Producer, State
+from penstock.coordinator.transaction.transaction import MAX_EPOCH, Producer, State, Transaction
 from penstock.protocol.errors import ErrorCode
 
 SETTINGS = TransactionSettings(abort_interval_ms=100, expiration_ms=10_000, expiration_interval_ms=1_000, at_once=2)
@@ -381,6 +381,25 @@ def test_the_layout_follows_the_version() -> None:
     log.commit()
     versions = [value[:2] for _, value in log.records if value is not None]
     assert versions == [b"\x00\x00", b"\x00\x01"]
+
+
+def test_who_follows_a_producer_without_epochs_is_written_at_any_version() -> None:
+    """A coordinator that takes over meanwhile completes the transaction with the id that the client was told of."""
+    log = Log(version=0)
+    log.init()
+    used_up = Transaction(7, MAX_EPOCH - 1, 1_000, 0, State.ONGOING, {T0: None}, 0)
+    log.records.append(TransactionRecord("pay", used_up, 0).encode())
+    log = Log(version=0, before=log)
+    log.end(epoch=MAX_EPOCH - 1, raises=True)
+    log.bring(8)
+    log.commit()
+    assert log.answered() == Outcome(NONE, 8, 0)
+    after = Log(version=0, before=log)
+    after.bring({T0: NONE})
+    after.commit()
+    after.take(after.shard.describe_transaction("token", "pay", 0))
+    known = after.answered()
+    assert (known.state, known.producer_id, known.producer_epoch) == (State.COMPLETE_COMMIT, 8, 0)
 
 
 def test_version_2_tells_with_whom_the_producer_goes_on() -> None:
