@@ -1,14 +1,15 @@
 """The topics that belong to the cluster itself: their names, and what nobody may do with them from outside.
 
-| name                  | what is in it                      | its logs belong to    | refused to clients         |
-| --------------------- | ---------------------------------- | --------------------- | -------------------------- |
-| `__consumer_offsets`  | groups and their committed offsets | its replicas          | produce, delete records    |
-| `__transaction_state` | transactions                       | its replicas          | the same                   |
-| `__share_group_state` | positions of share groups          | its replicas          | the same                   |
-| `__storage_group`     | a log for each storage group       | each group's driver   | all but to see and move it |
-| `__cluster_metadata`  | the metadata log                   | the quorum's driver   | all: it is no topic        |
+| name                  | what is in it                      | its logs belong to    | refused to clients            |
+| --------------------- | ---------------------------------- | --------------------- | ----------------------------- |
+| `__consumer_offsets`  | groups and their committed offsets | its replicas          | produce, delete records, grow |
+| `__transaction_state` | transactions                       | its replicas          | the same                      |
+| `__share_group_state` | positions of share groups          | its replicas          | the same                      |
+| `__storage_group`     | a log for each storage group       | each group's driver   | all but to see and move it    |
+| `__cluster_metadata`  | the metadata log                   | the quorum's driver   | all: it is no topic           |
 
-The codes are Kafka's for its own names. Kafka's admin client may write to the first three. A topic called
+The codes are Kafka's for its own names. Kafka's admin client may write to the first three. Kafka lets them grow, though
+it follows from the number of their partitions who is in which: nobody would find what is there already. A topic called
 `__cluster_metadata` may be in metadata that an earlier version wrote: it can be deleted, and nothing else.
 """
 
@@ -60,7 +61,8 @@ class InternalTopic(Value):
 
 def _kept_by_the_cluster(name: str) -> InternalTopic:
     written = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by the cluster itself")
-    return InternalTopic(name, {Act.PRODUCE: written, Act.DELETE_RECORDS: written})
+    placed = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} keeps its partitions: what is in it is found by them")
+    return InternalTopic(name, {Act.PRODUCE: written, Act.DELETE_RECORDS: written, Act.ADD_PARTITIONS: placed})
 
 
 def _storage_groups() -> InternalTopic:
