@@ -4,7 +4,9 @@ import re
 from typing import Final
 
 _DURATION = re.compile(
-    r"(?P<sign>-?)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+    r"(?P<sign>-?)P(?:(?P<days>#)D)?"
+    r"(?:T(?:(?P<hours>#)H)?(?:(?P<minutes>#)M)?(?:(?P<seconds>#(?:\.[0-9]{1,9})?)S)?)?".replace("#", "[0-9]{1,10}"),
+    re.IGNORECASE,
 )
 _MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 

@@ -26,6 +26,7 @@ from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.metadata.replication_mode import DECIDED_AT_CREATION
 from penstock.metadata.topic_names import topic_name_error
+from penstock.protocol.address import is_number
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import Act, check_allowed
 from penstock.protocol.messages import alter_configs, incremental_alter_configs
@@ -40,8 +41,6 @@ AnswerT = TypeVar(
 )
 Settings = dict[str, str]
 CORDONED: Final = "cordoned.log.dirs"
-MOST_DIGITS: Final = 10
-"""Of a broker's id."""
 LOG_INS: Final = ("sasl.jaas.config", "sasl.enabled.mechanisms")
 """So end the keys of brokers that say who logs in, and how."""
 
@@ -255,7 +254,7 @@ def _check_topic(state: ControllerState, name: str) -> None:
 def _check_broker(state: ControllerState, name: str) -> None:
     if not name:
         return  # the default of all brokers
-    if not (name.isascii() and name.isdecimal() and len(name) <= MOST_DIGITS and name == str(int(name))):
+    if not (is_number(name) and name == str(int(name))):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"'{name}' is no broker's id")
     if int(name) not in state.image.brokers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {name}")

@@ -1,9 +1,10 @@
 """Addresses as people write them: `host:port`, several with commas, IPv6 in brackets."""
 
-from typing import NamedTuple, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
 DEFAULT_PORT = 9092
 MAX_PORT = 65535
+MOST_DIGITS: Final = 10
 
 
 class Address(NamedTuple):
@@ -23,7 +24,8 @@ def split_address(text: str) -> tuple[str, str | None]:
 
 
 def is_number(text: str | None) -> TypeGuard[str]:
-    return text is not None and text.isascii() and text.isdigit()
+    """That of a port, a partition, a node or the like: Python makes no number of very many digits."""
+    return text is not None and text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
 def listening_address(text: str) -> Address | None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.metadata.configs.definitions import ConfigError, ConfigValue
 from penstock.metadata.configs.sasl_keys import Text, key_name, value_of
+from penstock.protocol.address import is_number
 from penstock.protocol.sasl.claims import Expected
 from penstock.protocol.sasl.jaas import LoginModule
 from penstock.protocol.sasl.mechanism import OAUTHBEARER
@@ -103,7 +104,7 @@ def _expected(listener: str, text: Text) -> Expected:
 def _unsecured(listener: str, options: Mapping[str, str]) -> Expected:
     """By the JAAS options that Kafka's development validator has."""
     skew_ms = options.get("unsecuredValidatorAllowableClockSkewMs", "").strip() or "0"
-    if not (skew_ms.isascii() and skew_ms.isdigit()):
+    if not is_number(skew_ms):
         raise ConfigError(f"unsecuredValidatorAllowableClockSkewMs of {listener}", skew_ms, "milliseconds")
     return Expected(
         None,

@@ -35,7 +35,7 @@ from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.protocol.internal_topics import is_internal
 
 Settings = Mapping[str, str]
-_THROTTLED = re.compile(r"\d+:\d+")
+_THROTTLED = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 
 
 class UnknownKeyError(ConfigError):
@@ -187,9 +187,10 @@ def _check_group(resource: ConfigResource, settings: Settings, layers: Layers) -
 DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.topic.name"
 SHARE_RESET_KEY: Final = "share.auto.offset.reset"
 _SHARE_RESET: Final = re.compile(
-    r"latest|earliest|by_duration:P(?!$)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE
+    r"latest|earliest|by_duration:P(?!$)(#D)?(T(?=[0-9])(#H)?(#M)?(#(\.[0-9]{1,9})?S)?)?".replace("#", "[0-9]{1,10}"),
+    re.IGNORECASE,
 )
-"""How long ago, as Java writes it."""
+"""How long ago, as Java writes it, with no more digits than `parse_duration_ms` takes."""
 
 
 def _check_client_metrics(resource: ConfigResource, settings: Settings, layers: Layers) -> None:

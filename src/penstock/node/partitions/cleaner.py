@@ -228,7 +228,7 @@ class Cleaner:
         config, threads = self._config, max(1, self._config.log_cleaner_threads)
         return Buffers(
             dedupe_bytes=config.log_cleaner_dedupe_buffer_size // threads,
-            load_factor=config.log_cleaner_io_buffer_load_factor,
+            load_factor=min(max(config.log_cleaner_io_buffer_load_factor, 0.0), 1.0),
             io_bytes=config.log_cleaner_io_buffer_size // threads // 2,
         )
 

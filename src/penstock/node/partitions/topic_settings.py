@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.log.config import LogConfig
 from penstock.metadata.configs.broker_config import BrokerConfig
-from penstock.metadata.configs.definitions import ConfigError, ConfigValue
+from penstock.metadata.configs.definitions import ConfigValue
 from penstock.metadata.configs.effective import topic_values
 from penstock.metadata.configs.without_effect import why_no_effect
 from penstock.node.partitions.partition import Partition
@@ -44,7 +44,7 @@ class TopicSettingsTable:
         if known is None:
             try:
                 known = self._work_out(overrides)
-            except ConfigError:
+            except ValueError:  # a ConfigError, or what checks of an older version did not know of
                 known = self._work_out(self._understood(overrides))
             self._known[key] = known
             self._tell_of_no_effect(overrides)
@@ -58,9 +58,9 @@ class TopicSettingsTable:
         understood = {}
         for key, value in overrides.items():
             try:
-                topic_values({key: value}, self._config.layers)
-            except ConfigError as error:
-                logger.error("a setting of a topic has no effect on this node: %s", error)
+                self._work_out({key: value})
+            except ValueError as error:
+                logger.error("%s of a topic has no effect on this node: %s", key, error)
             else:
                 understood[key] = value
         return understood

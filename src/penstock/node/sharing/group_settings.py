@@ -87,7 +87,7 @@ class GroupSettings:
                 dead_letter_max_rate=int(said.get("share.deadletter.max.rate", NO_RATE)),
             ),
             said.get("share.isolation.level") == "read_committed",
-            said.get("share.auto.offset.reset", "latest"),
+            said.get("share.auto.offset.reset", "latest").lower(),
             topic,
             _is_on(said.get("errors.deadletterqueue.copy.record.enable", "false")),
         )

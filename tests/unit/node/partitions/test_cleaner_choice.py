@@ -9,6 +9,7 @@ import pytest
 from tests.unit.node.on_disk import Node, node_on
 from tests.unit.node.partitions.test_cleaner import cleaner_of, topics, write
 
+from penstock.log.compaction.plain_keys import BYTES_PER_KEY, PlainKeys
 from penstock.log.compaction.preparing import Buffers
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions import cleaner as module
@@ -60,6 +61,14 @@ def test_threads_share_what_there_is(node: Node, threads: int, share: int) -> No
         dedupe_bytes=8_000_000 // share,
         load_factor=cleaner._config.log_cleaner_io_buffer_load_factor,
         io_bytes=400_000 // share // 2,
+    )
+
+
+@pytest.mark.parametrize(("factor", "share"), [("0.5", 0.5), ("1e999", 1.0), ("1.5", 1.0), ("-1e999", 0.0)])
+def test_no_more_of_the_memory_for_keys_is_used_than_there_is(node: Node, factor: str, share: float) -> None:
+    buffers = cleaner_of(node, log_cleaner_io_buffer_load_factor=factor)._buffers()
+    assert PlainKeys(buffers.dedupe_bytes, buffers.load_factor).capacity == max(
+        1, int(buffers.dedupe_bytes * share) // BYTES_PER_KEY
     )
 
 

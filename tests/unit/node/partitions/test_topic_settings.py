@@ -95,7 +95,7 @@ def test_what_is_not_understood_or_has_no_effect_is_told(caplog: pytest.LogCaptu
     one = table()
     found = one.settings({"retention.ms": "soon", "segment.bytes": "2000000"})
     assert found.log == one.settings({"segment.bytes": "2000000"}).log
-    assert "a setting of a topic has no effect on this node: retention.ms: 'soon'" in caplog.text
+    assert "retention.ms of a topic has no effect on this node: retention.ms: 'soon'" in caplog.text
     caplog.clear()
     for value in ("1", "2"):
         one.settings({"preallocate": "true", "retention.ms": value})
