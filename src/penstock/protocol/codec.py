@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from penstock.protocol import compile_reader, compile_writer
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.schema import Message
+from penstock.protocol.schema import Message, is_request
 
 M = TypeVar("M", bound=Message)
 
@@ -62,7 +62,7 @@ def decode(
     `most` items are read, TooManyItemsError; by default as many as a message of that size may have.
     """
     if most is None and len(buffer) - position > LARGE_BYTES:
-        most = MAX_REQUEST_ITEMS if cls.__name__.endswith(("Request", "Frame")) else MAX_ITEMS
+        most = MAX_REQUEST_ITEMS if is_request(cls) else MAX_ITEMS
     key = version if most is None else (version, most)
     reader = cls.__readers__.get(key)
     if reader is None:

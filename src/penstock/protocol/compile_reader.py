@@ -1,14 +1,15 @@
 """Compiles the reader of one message in one version: a function of straight code, structures within it unrolled.
 
 Consecutive fields of fixed size, together with the length of what follows them, are read by one precompiled Struct.
+Strings of requests have at most `LONGEST_STRING` bytes, as in Kafka: a flexible version has lengths beyond.
 """
 
 from collections.abc import Callable
 from struct import Struct, unpack_from
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from penstock.protocol.errors import DecodeError, TooManyItemsError
-from penstock.protocol.schema import Field, Message
+from penstock.protocol.schema import Field, Message, is_request
 from penstock.protocol.source import (
     FIXED,
     FIXED_SIZE,
@@ -32,11 +33,18 @@ from penstock.protocol.varint import (
 
 _MAKE = {"string": 'str(buf[pos:stop], "utf-8") if stop > pos else ""', "slice": "buf[pos:stop]"}
 
+LONGEST_STRING: Final = 32_767
+"""In a request: what is done with a name would take long."""
+
 Reader = Callable[[Buffer, int, int], tuple[Any, int]]
 
 
 def _refuse(what: str, length: int, left: int) -> NoReturn:
     raise DecodeError(f"{what} declares a length of {length} with {left} bytes left")
+
+
+def _too_long(what: str, length: int) -> NoReturn:
+    raise DecodeError(f"{what} has {length} bytes, and strings of a request at most {LONGEST_STRING}")
 
 
 def _too_many(max_items: int) -> NoReturn:
@@ -53,6 +61,7 @@ class _ReaderSource(Source):
         super().__init__()
         self.version = version
         self._max_items = max_items
+        self._bounds_strings = False
         self._formats: list[str] = []
         self._targets: list[str] = []
         self._afterwards: list[str] = []
@@ -60,6 +69,7 @@ class _ReaderSource(Source):
             new=object.__new__,
             uuid_of=uuid_of,
             refuse=_refuse,
+            too_long=_too_long,
             too_many=_too_many,
             check_tagged_fields=check_tagged_fields,
             skip_tagged_fields=skip_tagged_fields,
@@ -69,6 +79,7 @@ class _ReaderSource(Source):
         )
 
     def compile(self, cls: type[Message]) -> Reader:
+        self._bounds_strings = is_request(cls)
         if self._max_items is not None:
             self.line(f"items_left = {self._max_items}")
         self._structure(cls, "message")
@@ -166,6 +177,8 @@ class _ReaderSource(Source):
         self.line(f"stop = pos + {length}")
         negative = "" if nullable else f"{length} < 0 or "
         self.line(f"if {negative}stop > end: refuse({name!r}, {length}, end - pos)")
+        if kind == "string" and flexible and self._bounds_strings:
+            self.line(f"if {length} > {LONGEST_STRING}: too_long({name!r}, {length})")
         self.line(f"{target} = {make}")
         self.line("pos = stop")
         self.depth -= nullable

@@ -1,7 +1,8 @@
 """The hashes by which Kafka's clients and brokers agree where a key or a group belongs."""
 
 from functools import lru_cache
-from struct import iter_unpack
+from operator import mul
+from struct import iter_unpack, unpack
 from typing import Final
 
 _SEED: Final = 0x9747B28C
@@ -38,11 +39,17 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     return (murmur2(key) & _POSITIVE) % partitions
 
 
+_POWERS: Final = [pow(31, exponent, _MASK + 1) for exponent in reversed(range(256))]
+_PORTION: Final = 2 * len(_POWERS)
+"""In bytes, of a text that is hashed: many units at a time are a third of the work of one at a time."""
+
+
 def java_string_hash(text: str) -> int:
     """Java's `String.hashCode`, a signed 32-bit number; it counts UTF-16 units, not characters."""
-    h = 0
-    for (unit,) in iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
-        h = h * 31 + unit & _MASK
+    data, h = text.encode("utf-16-le", "surrogatepass"), 0
+    for start in range(0, len(data), _PORTION):
+        units = unpack(f"<{min(_PORTION, len(data) - start) // 2}H", data[start : start + _PORTION])
+        h = h * pow(31, len(units), _MASK + 1) + sum(map(mul, units, _POWERS[-len(units) :])) & _MASK
     return h - (1 << 32) if h > _POSITIVE else h
 
 

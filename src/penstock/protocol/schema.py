@@ -192,6 +192,11 @@ class Message(metaclass=MessageMeta):
         return parse_versions(cls.__versions__)
 
 
+def is_request(message: type[Message]) -> bool:
+    """Or one as a node reads it, a frame."""
+    return message.__name__.endswith(("Request", "Frame"))
+
+
 @cache
 def has_slices(message: type[Message]) -> bool:
     """Whether it, or a structure in it, has bytes that stay in the buffer that was read."""

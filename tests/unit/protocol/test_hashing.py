@@ -25,6 +25,15 @@ def test_java_string_hash(text: str, expected: int) -> None:
     assert java_string_hash(text) == expected
 
 
+@pytest.mark.parametrize("length", [255, 256, 257, 511, 512, 1_300])
+def test_a_long_text_is_hashed_in_portions(length: int) -> None:
+    text = "".join(Random(length).choice("ab\u00e9\u4e2d\uffff") for _ in range(length))
+    expected = 0
+    for character in text:
+        expected = (31 * expected + ord(character)) % (1 << 32)
+    assert java_string_hash(text) % (1 << 32) == expected
+
+
 def test_the_coordinator_of_a_group() -> None:
     assert coordinator_partition("hello", 50) == 99162322 % 50
     assert coordinator_partition("polygenelubricants", 50) == 0

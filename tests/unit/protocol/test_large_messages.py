@@ -16,7 +16,7 @@ from penstock.protocol.schema import Message, parse_versions
 from penstock.protocol.varint import MAX_TAGGED_FIELDS, encode_uvarint
 
 ITEMS = 2 * MAX_ITEMS
-FILLER = "n" * 200_000
+FILLER = "n" * 32_000
 
 
 def test_a_large_message_of_few_items_is_read() -> None:

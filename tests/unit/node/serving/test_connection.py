@@ -27,6 +27,7 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
 
@@ -325,15 +326,15 @@ async def test_frames_are_found_wherever_the_bytes_are_cut() -> None:
 async def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
     seen: list[int] = []
 
-    def heartbeat(_broker: Any, _context: Any, request: Any) -> HeartbeatResponse:
-        seen.append(len(request.member_id))
-        return HeartbeatResponse()
+    def sync_group(_broker: Any, _context: Any, request: SyncGroupRequest) -> SyncGroupResponse:
+        seen.append(len(request.assignments[0].assignment))
+        return SyncGroupResponse()
 
-    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, heartbeat, NOTHING)) as node:
+    async with serving(Handler(ApiKey.SYNC_GROUP, 0, 5, sync_group, NOTHING)) as node:
         client = await node.connect()
         for size in (SHARED_BYTES, 3 * SHARED_BYTES, 20 * SHARED_BYTES, 3 * SHARED_BYTES):
-            client.send(HeartbeatRequest(member_id="m" * size), 4)
-            await client.receive(ApiKey.HEARTBEAT, 4)
+            client.send(SyncGroupRequest(assignments=[SyncGroupRequestAssignment(assignment=bytes(size))]), 5)
+            await client.receive(ApiKey.SYNC_GROUP, 5)
         assert await client.lives()
     assert seen == [SHARED_BYTES, 3 * SHARED_BYTES, 20 * SHARED_BYTES, 3 * SHARED_BYTES]
 

@@ -80,7 +80,7 @@ def answer_of(asked: DeleteGroupsRequest) -> DeleteGroupsResponse:
 async def test_a_large_request_that_makes_no_sense_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(Handler(ApiKey.DELETE_GROUPS, 0, 2, lambda _, __, asked: answer_of(asked), NOTHING)) as node:
         client = await node.connect()
-        frame = bytearray(encode_request(DeleteGroupsRequest(groups_names=["x" * 300_000]), 2, 1, "test"))
+        frame = bytearray(encode_request(DeleteGroupsRequest(groups_names=["x" * 30_000] * 10), 2, 1, "test"))
         frame[-1] = 99
         client.writer.write(frame)
         assert await client.reader.read() == b""

@@ -194,7 +194,7 @@ async def test_a_frame_that_stood_behind_another_request_took_no_time_before_its
         node.connections.dispatcher.clock_ns = lambda: now_ns[0]
         client.send(HeartbeatRequest(), 4)
         await late.asked(node, 1)
-        client.send(ListGroupsRequest(states_filter=["n" * SHARED_BYTES]), 5)
+        client.send(ListGroupsRequest(states_filter=["n" * 1_000] * (SHARED_BYTES // 1_000)), 5)
         (held,) = [one for one in node.connections.active if isinstance(one, Connection) and one._waiting]
         while held._frame is None or held._filled < held._frame_size:
             assert await (await node.connect()).lives()
