@@ -101,6 +101,9 @@ MEASURED: dict[str, dict[str, str]] = {
     },
     "penstock/log/disk.py": {"ctypes": "5; only the end of a node with very many logs needs it"},
     "penstock/log/record_checks.py": {"penstock.log.delayed_records": "2; few topics have records that wait"},
+    "penstock/metadata/configs/resources.py": {
+        "penstock.protocol.expressions.matcher": "2; few clusters ask clients for metrics by patterns"
+    },
     "penstock/metadata/image.py": {"hashlib": "3, for OpenSSL comes with it; hardly any node is asked for a checksum"},
     "penstock/node/api/storage_group_rows.py": {
         "penstock.node.api.storage_group_requests": "50; a single node has no peers"

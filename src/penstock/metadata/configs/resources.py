@@ -4,9 +4,12 @@ A refusal is a `ConfigError`. Broker keys that only a restart changes cannot be 
 broker cannot be set for all.
 """
 
+from __future__ import annotations
+
+import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.metadata.configs.broker import BROKER_CONFIGS, is_free_key
 from penstock.metadata.configs.definitions import (
@@ -33,6 +36,9 @@ from penstock.metadata.configs.topic import DELAY_ENABLE
 from penstock.metadata.replication_mode import CONSENSUS, REPLICATION_MODE, STORAGE_GROUP
 from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.protocol.internal_topics import is_internal
+
+if TYPE_CHECKING:
+    from penstock.protocol.expressions.matcher import Matcher
 
 Settings = Mapping[str, str]
 _THROTTLED = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
@@ -200,6 +206,8 @@ def _check_client_metrics(resource: ConfigResource, settings: Settings, layers: 
             raise ConfigError("match", pair, f"selector=pattern pairs, a selector being one of {', '.join(_SELECTORS)}")
 
 
+MOST_STATES: Final = 300
+"""Of a pattern: letters, more or less."""
 _SELECTORS = (
     "client_id",
     "client_instance_id",
@@ -210,10 +218,17 @@ _SELECTORS = (
 )
 
 
+def match_pattern(text: str) -> Matcher:
+    """That of a selector, on which a loop waits. Raises ExpressionError, a ValueError."""
+    from penstock.protocol.expressions.matcher import Matcher  # few ask for metrics of clients
+
+    return Matcher(text, most_states=MOST_STATES, most_work=math.inf)
+
+
 def _is_pattern(text: str) -> bool:
     try:
-        re.compile(text)
-    except re.error:
+        match_pattern(text)
+    except ValueError:
         return False
     return True
 

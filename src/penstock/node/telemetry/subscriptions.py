@@ -5,7 +5,7 @@ client is asked for is all that its subscriptions name, at the shortest of their
 is made of both and of the client, so that the client hears of a change by a number that is not known.
 """
 
-import re
+import logging
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
@@ -13,17 +13,22 @@ from uuid import UUID
 
 from penstock.metadata.configs.definitions import parse_value
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS
+from penstock.metadata.configs.resources import match_pattern
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.protocol.checksum import crc32c
+from penstock.protocol.expressions.matcher import Matcher
+from penstock.protocol.expressions.parse import ExpressionError
 from penstock.protocol.uuids import uuid_to_text
 from penstock.protocol.value import Value
+
+logger = logging.getLogger(__name__)
 
 ALL: Final = "*"
 INTERVAL_MS: Final = 300_000
 """Of a client that matches no subscription: so often it asks again."""
 LONGEST: Final = 255
-"""A longer value matches no pattern: a client chooses its id, and patterns may be slow."""
+"""A longer value matches no pattern: a client chooses its id."""
 PATTERNS_KEPT: Final = 1024
 
 Pattern = tuple[str, str]
@@ -79,7 +84,7 @@ def subscription(settings: Mapping[str, str]) -> Subscription:
     assert isinstance(interval_ms, int)
     assert isinstance(match, tuple)
     assert isinstance(metrics, tuple)
-    pairs = (item.partition("=") for item in match)
+    pairs = (item.partition("=") for item in match if item)
     return Subscription(interval_ms, metrics, tuple((name.strip(), pattern.strip()) for name, _, pattern in pairs))
 
 
@@ -94,12 +99,18 @@ def wanted_of(client: Attributes, all_: Iterable[Subscription]) -> Wanted:
 
 
 def _matches(pattern: str, value: str) -> bool:
-    return len(value) <= LONGEST and _compiled(pattern).fullmatch(value) is not None
+    matcher = _compiled(pattern)
+    return matcher is not None and len(value) <= LONGEST and matcher.matches(value)
 
 
 @lru_cache(PATTERNS_KEPT)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _compiled(pattern: str) -> Matcher | None:
+    """None for one of an older version, which matches nothing."""
+    try:
+        return match_pattern(pattern)
+    except ExpressionError as error:
+        logger.error("the pattern %s of client metrics matches nothing: %s", pattern, error)
+        return None
 
 
 def _signed(number: int) -> int:

@@ -13,7 +13,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.configs.broker_rules import added_listeners
 from penstock.metadata.configs.definitions import ConfigError
 from penstock.metadata.configs.effective import ALL_TOPIC_CONFIGS
-from penstock.metadata.configs.group import GROUP_CONFIGS
+from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from penstock.metadata.configs.listener_keys import _KEYS
 from penstock.metadata.configs.oauth import UNSECURED
 from penstock.metadata.configs.sasl import sasl_of
@@ -63,6 +63,7 @@ KINDS: Final = {
     ResourceType.TOPIC: ALL_TOPIC_CONFIGS,
     ResourceType.BROKER: {**BROKER_CONFIGS, **{f"listener.name.more.{key}": it for key, it in _KEYS.items()}},
     ResourceType.GROUP: GROUP_CONFIGS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
 }
 CONFIG: Final = BrokerConfig.embedded({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,MORE:PLAINTEXT"})
 RULES: Final = DefinedConfigs(CONFIG.static)
@@ -100,6 +101,7 @@ BROKERS: Final[dict[ResourceType, Callable[[str, str], None]]] = {
     ResourceType.TOPIC: of_topic,
     ResourceType.BROKER: of_broker,
     ResourceType.GROUP: of_group,
+    ResourceType.CLIENT_METRICS: of_subscription,
 }
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from penstock.metadata.image import ClusterImage, ConfigResource, ResourceType
-from penstock.node.telemetry.subscriptions import Attributes, subscription, subscriptions, wanted_of
+from penstock.node.telemetry.subscriptions import Attributes, _compiled, subscription, subscriptions, wanted_of
 from penstock.protocol.uuids import uuid_to_text
 
 CLIENT = Attributes(
@@ -30,6 +30,8 @@ CLIENT = Attributes(
         ("client_source_address=10\\.0\\.0\\.[0-9]+", True),
         ("client_source_port=4711", True),
         ("client_source_port=4712", False),
+        ("client_id=(?=web).*", False),  # an older version has let it in
+        (f"client_id={'(' * 5_000}", False),
     ],
 )
 def test_a_client_matches_where_each_pattern_does(match: str, is_match: bool) -> None:
@@ -38,6 +40,16 @@ def test_a_client_matches_where_each_pattern_does(match: str, is_match: bool) ->
 
 def test_a_long_value_matches_nothing() -> None:
     assert not subscription({"match": "client_id=a*"}).matches(CLIENT.replace(client_id="a" * 256))
+
+
+def test_no_pattern_takes_long() -> None:
+    hostile = CLIENT.replace(client_id="a" * 255)
+    assert not subscription({"match": "client_id=(a+)+b"}).matches(hostile)
+    matcher = _compiled("(a+)+b")
+    assert matcher is not None
+    for _ in range(3):
+        assert not subscription({"match": "client_id=(a+)+b"}).matches(hostile)
+    assert matcher._work < 5_000
 
 
 def test_what_is_wanted_is_all_that_matching_subscriptions_name_at_the_shortest_interval() -> None:

@@ -13,13 +13,13 @@ from typing import Final
 from penstock.coordinator.effects import Calculation
 from penstock.coordinator.group.consumer import fencing, timing
 from penstock.coordinator.group.consumer.elsewhere import SLICE_MS
-from penstock.coordinator.group.consumer.expressions.matcher import Matcher
-from penstock.coordinator.group.consumer.expressions.parse import ExpressionError
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.records import EXPRESSION
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
 from penstock.coordinator.group.consumer.values import Resolved
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.expressions.matcher import Matcher
+from penstock.protocol.expressions.parse import ExpressionError
 
 LEAST_PAUSE_MS: Final = 10_000
 NAMES_AT_ONCE: Final = 2_000

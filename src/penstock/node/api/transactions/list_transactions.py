@@ -1,21 +1,22 @@
 """ListTransactions 0-2: the transactional ids that this node coordinates.
 
 By state and producer, from version 1 on by how long the transaction has been open (KIP-994), from version 2 on by a
-pattern of ids (KIP-1152).
+pattern of ids (KIP-1152), which a thread looks at.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from penstock.coordinator.transaction.transaction import NAMED, Transaction
-from penstock.node.api.transactions.patterns import matcher
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.expressions.matcher import Matcher
+from penstock.protocol.expressions.parse import ExpressionError
 from penstock.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -31,19 +32,17 @@ def list_transactions(
 ) -> Steps[ListTransactionsResponse]:
     unknown = [name for name in request.state_filters if name not in NAMED]
     try:
-        fits = matcher(request.transactional_id_pattern)
         serving = broker.transactions.all_serving()
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
-    except re.error:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     passes = _filter(request, broker.transactions.now_ms())
-    states, pace = [], Pace(IDS_A_STEP)
+    states: list[TransactionState] = []
+    pace = Pace(IDS_A_STEP)
     for hosted in serving:
         for transactional_id, known in hosted.machine.transactions():
             if pace.is_due():
                 yield None
-            if passes(known) and fits(transactional_id):
+            if passes(known):
                 states.append(
                     TransactionState(
                         transactional_id=transactional_id,
@@ -51,7 +50,18 @@ def list_transactions(
                         transaction_state=known.state.shown,
                     )
                 )
+    if request.transactional_id_pattern:
+        try:
+            states = yield partial(_fitting, states, request.transactional_id_pattern)
+        except ExpressionError:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=states)
+
+
+def _fitting(states: list[TransactionState], pattern: str) -> list[TransactionState]:
+    """Those with an id that fits as a whole. Raises ExpressionError."""
+    matches = Matcher(pattern).matches
+    return [state for state in states if matches(state.transactional_id)]
 
 
 def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:

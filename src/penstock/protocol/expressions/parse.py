@@ -1,6 +1,6 @@
 """From the text of an expression, in the syntax of RE2, to a tree.
 
-Back references and looking around are refused, as RE2 refuses them. Names of topics are of ASCII, so classes of Unicode
+Back references and looking around are refused, as RE2 refuses them. Names are mostly of ASCII, so classes of Unicode
 stand for what they have of it. Who is greedy makes no difference where only a whole name can match.
 """
 
@@ -13,6 +13,8 @@ from penstock.protocol.value import Value
 MOST_LETTERS: Final = 5_000
 MOST_NESTED: Final = 100
 MOST_REPEATED: Final = 1000
+MOST_BEYOND: Final = 1_000
+"""Characters that are not ASCII in all ranges together."""
 LONGEST_BOUNDS: Final = 21
 """Of letters, with two numbers of nine digits."""
 
@@ -56,10 +58,13 @@ _PLACES: Final = frozenset("AzbB")
 
 
 class Chars(Value):
-    """One character of these; those that are not ASCII match only where `others`."""
+    """One character of these. With `others`, and not ASCII: one that is not of these."""
 
     chars: frozenset[str]
     others: bool = False
+
+    def has(self, char: str) -> bool:
+        return (char in self.chars) != (self.others and not char.isascii())
 
 
 class Place(Value):
@@ -106,6 +111,7 @@ class _Parser:
         self.at = 0
         self.folds = False
         """Whether upper and lower case are the same."""
+        self.beyond = 0
 
     def ahead(self, what: str) -> bool:
         return self.text.startswith(what, self.at)
@@ -263,17 +269,16 @@ class _Parser:
     def literal(self, char: str) -> Chars:
         return self.folded(char)
 
-    def folded(self, chars: Iterable[str]) -> Chars:
-        """A character that is not ASCII matches no name of a topic."""
-        ascii_chars = frozenset(char for char in chars if char.isascii())
+    def folded(self, chars: Iterable[str], *, others: bool = False) -> Chars:
+        found = frozenset(chars)
         if self.folds:
-            ascii_chars = frozenset(case for char in ascii_chars for case in (char.lower(), char.upper()))
-        return Chars(ascii_chars)
+            found = frozenset(case for char in found for case in (char.lower(), char.upper()) if len(case) == 1)
+        return Chars(found & _ALL, others=True) if others else Chars(found)
 
     def bracket(self) -> Chars:
         is_negated = self.take("^")
         chars: set[str] = set()
-        is_first = True
+        is_first, others = True, False
         while is_first or not self.ahead("]"):
             is_first = False
             if self.take("[:"):
@@ -282,16 +287,20 @@ class _Parser:
             low = self.member()
             if isinstance(low, Chars):
                 chars |= low.chars
+                others |= low.others
             elif self.ahead("-") and not self.ahead("-]"):
                 self.at += 1
                 high = self.member()
                 if isinstance(high, Chars) or high < low:
                     raise ExpressionError("a range is the wrong way round")
-                chars |= {chr(code) for code in range(ord(low), min(ord(high), 127) + 1)}
+                self.beyond += max(ord(high) - max(ord(low), 127), 0)
+                if self.beyond > MOST_BEYOND:
+                    raise ExpressionError(f"ranges of more than {MOST_BEYOND:,} characters that are not ASCII")
+                chars |= {chr(code) for code in range(ord(low), ord(high) + 1)}
             else:
                 chars.add(low)
         self.at += 1
-        found = self.folded(chars)
+        found = self.folded(chars, others=others)
         return _negated(found) if is_negated else found
 
     def named(self) -> frozenset[str]:
@@ -311,7 +320,7 @@ class _Parser:
 
 
 def _negated(chars: Chars) -> Chars:
-    return Chars(_ALL - chars.chars, others=not chars.others)
+    return Chars((_ALL - chars.chars) | (chars.chars - _ALL), others=not chars.others)
 
 
 def _is_number(text: str) -> bool:

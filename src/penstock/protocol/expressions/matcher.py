@@ -6,7 +6,7 @@ up, so that most characters cost one look-up.
 
 from typing import Final
 
-from penstock.coordinator.group.consumer.expressions.parse import (
+from penstock.protocol.expressions.parse import (
     WORD,
     Chars,
     Choice,
@@ -23,8 +23,9 @@ MOST_PARTS: Final = 10_000
 """Of an expression with what is repeated as often as it is, also what makes no state; one with more is refused."""
 MOST_WORK: Final = 20_000_000
 """Looks at a state, over all names: some seconds of a thread."""
-MOST_REMEMBERED: Final = 2_000
-"""Sets of states that are remembered; then all are forgotten."""
+MOST_REMEMBERED: Final = 20_000
+"""States in all the sets that are remembered, and `A_SET` for each; then all are forgotten."""
+A_SET: Final = 5
 
 _BEGIN: Final = 0
 _WORD: Final = 1
@@ -37,8 +38,10 @@ _Set = tuple[frozenset[int], int]
 
 
 class Matcher:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most_states: int = MOST_STATES, most_work: float = MOST_WORK) -> None:
         """Raises ExpressionError."""
+        self._most_states = most_states
+        self._most_work = most_work
         self._chars: list[Chars | None] = []
         """What a state takes to go on; None if it takes nothing."""
         self._places: list[str] = []
@@ -49,11 +52,12 @@ class Matcher:
         self._accepts = end
         self._begin: _Set = (frozenset({self._compiled(parse(text), end)}), _BEGIN)
         self._steps: dict[tuple[_Set, str], _Set] = {}
+        self._remembered = 0
         self._work = 0
 
     def matches(self, name: str) -> bool:
         """Raises ExpressionError when the work of all calls gets too much."""
-        if self._work > MOST_WORK:
+        if self._work > self._most_work:
             raise ExpressionError("it takes too long")
         at = self._begin
         for char in name:
@@ -71,10 +75,12 @@ class Matcher:
         reached: set[int] = set()
         for state in self._closed(at, char):
             chars = self._chars[state]
-            if chars is not None and (char in chars.chars if char.isascii() else chars.others):
+            if chars is not None and chars.has(char):
                 reached.update(self._next[state])
-        if len(self._steps) >= MOST_REMEMBERED:
+        if self._remembered + len(reached) + A_SET > MOST_REMEMBERED:
             self._steps.clear()
+            self._remembered = 0
+        self._remembered += len(reached) + A_SET
         following = self._steps[at, char] = frozenset(reached), _WORD if char in WORD else _OTHER
         return following
 
@@ -96,7 +102,7 @@ class Matcher:
     # -- from the tree ------------------------------------------------------------------------------------------------
 
     def _state(self, chars: Chars | None = None, place: str = "") -> int:
-        if len(self._next) >= MOST_STATES:
+        if len(self._next) >= self._most_states:
             raise ExpressionError("it is too large")
         self._chars.append(chars)
         self._places.append(place)

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from penstock.coordinator.group.consumer.expressions import matcher
-from penstock.coordinator.group.consumer.expressions.matcher import Matcher
-from penstock.coordinator.group.consumer.expressions.parse import ExpressionError
+from penstock.protocol.expressions.matcher import A_SET, MOST_REMEMBERED, Matcher
+from penstock.protocol.expressions.parse import ExpressionError
 
 NAMES = (
     "",
@@ -48,7 +47,6 @@ def test_whole_names_as_python_would(text: str) -> None:
         (r"[\p{Ll}]{2}", ["xx"]),
         ("(?i:foo)bar", ["foobar"]),
         (r"\x61|\x{62}", ["a", "b"]),
-        ("é", []),
         ("a(?i)XB", ["axb"]),
         ("(?<name>xx)", ["xx"]),
         ("a{,2}", []),
@@ -68,16 +66,17 @@ def test_what_is_refused(text: str) -> None:
         Matcher(text)
 
 
-@pytest.mark.parametrize("text", ["(a*)*c", "(a|aa)+c", "(a|a?)+c", "(.*)(.*)(.*)(.*)c", "(a+)+" * 10 + "c"])
+@pytest.mark.parametrize(
+    "text", ["(a*)*c", "(a|aa)+c", "(a|a?)+c", "(.*)(.*)(.*)(.*)c", "(a+)+" * 10 + "c", ".?" * 20 + "c"]
+)
 def test_none_is_catastrophic(text: str) -> None:
     found = Matcher(text)
     assert not found.matches("a" * 249)
     assert found._work < 100_000
 
 
-def test_all_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher, "MOST_WORK", 100)
-    found = Matcher("(a|b){0,200}")
+def test_all_together_have_a_limit() -> None:
+    found = Matcher("(a|b){0,200}", most_work=100)
     found.matches("ab" * 50)
     with pytest.raises(ExpressionError, match="too long"):
         found.matches("a")
@@ -114,3 +113,35 @@ def test_what_would_take_long_to_be_made_is_refused(text: str) -> None:
 def test_named_classes_have_the_letters_of_re2(name: str, letters: str) -> None:
     every = [chr(number) for number in range(256)]
     assert [it for it in every if Matcher(f"[[:{name}:]]").matches(it)] == [it for it in every if re.match(letters, it)]
+
+
+BEYOND = ("é", "É", "ü", "aé", "a", "-", "ß", "中")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["é", "[é]", "[^é]", "[à-ü]+", r"[\D]", r"[^\W]", r"[\Da]", r"\W", "(?i)É", "(?i)[^é]", "a?[éa]", ".", "[^a]{1,2}"],
+)
+def test_characters_that_are_not_ascii_stand_for_themselves(text: str) -> None:
+    found = Matcher(text)
+    flags = re.NOFLAG if "(?i)" in text else re.ASCII
+    assert [found.matches(name) for name in BEYOND] == [bool(re.fullmatch(text, name, flags)) for name in BEYOND]
+
+
+def test_ranges_of_very_many_characters_are_refused() -> None:
+    with pytest.raises(ExpressionError, match="ranges of more than"):
+        Matcher(r"[\x{80}-\x{10ffff}]")
+
+
+def test_an_expression_may_have_fewer_states() -> None:
+    assert Matcher("a" * 299, most_states=300).matches("a" * 299)
+    with pytest.raises(ExpressionError, match="too large"):
+        Matcher("a" * 300, most_states=300)
+
+
+def test_what_is_remembered_has_a_limit() -> None:
+    found = Matcher("(a|b)*a(a|b){30}")
+    for number in range(2_000):
+        found.matches(f"{number:032b}".replace("0", "a").replace("1", "b"))
+        sets = [following for following, _ in found._steps.values()]
+        assert sum(map(len, sets)) + A_SET * len(sets) <= MOST_REMEMBERED
