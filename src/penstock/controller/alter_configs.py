@@ -226,9 +226,14 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
+def _without(items: list[str], others: list[str]) -> list[str]:
+    known = frozenset(others)
+    return [item for item in items if item not in known]
+
+
 _LIST_OPERATIONS: dict[Operation, Callable[[list[str], list[str]], list[str]]] = {
-    Operation.APPEND: lambda present, items: present + [item for item in items if item not in present],
-    Operation.SUBTRACT: lambda present, items: [item for item in present if item not in items],
+    Operation.APPEND: lambda present, items: present + _without(items, present),
+    Operation.SUBTRACT: lambda present, items: _without(present, items),
 }
 
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 import pytest
 from tests.unit.controller.cluster import active_controller, carry_out, create, heartbeat
 
+from penstock.controller.alter_configs import _LIST_OPERATIONS, Operation
 from penstock.controller.controller import Controller
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, FeatureLevelRecord
@@ -176,3 +177,55 @@ def test_a_fenced_broker_comes_back_with_the_users_alone() -> None:
     assert not node.image.brokers[2].active, "it would still let in who was removed"
     carry_out(node, heartbeat(node, 2))
     assert node.image.brokers[2].active
+
+
+class Compared(str):
+    """A text that counts how often it was compared with another one."""
+
+    times = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("operation", [Operation.APPEND, Operation.SUBTRACT])
+def test_long_lists_are_not_compared_item_by_item(operation: Operation) -> None:
+    present, items = ([Compared(f"{first}{number}") for number in range(2_000)] for first in ("a", "b"))
+    Compared.times = 0
+    changed = _LIST_OPERATIONS[operation](list(present), list(items))
+    assert len(changed) == (4_000 if operation is Operation.APPEND else 2_000)
+    assert Compared.times < 100
+
+
+@pytest.mark.parametrize(
+    ("resource", "key", "code"),
+    [
+        (METRICS, "metrics", CONFIG),
+        (TOPIC, "leader.replication.throttled.replicas", CONFIG),
+        (BROKER, "log.cleanup.policy", REQUEST),
+    ],
+)
+def test_a_value_does_not_grow_without_end(resource: tuple[int, str], key: str, code: ErrorCode) -> None:
+    """Each time by no more than a request may have."""
+    controller = controller_with()
+    words = ["delete"] * 3_000 + ["compact"] * 2_000 if resource == BROKER else [f"{n}:1" for n in range(5_500)]
+    first, more = ",".join(words[:3_000]), ",".join(words[3_000:])
+    assert alter(controller, resource, (key, SET, first)) == (OK, {key: first})
+    assert alter(controller, resource, (key, APPEND, more)) == (code, {key: first})
+
+
+def test_a_refusal_shows_the_beginning_of_a_long_value() -> None:
+    """All of it would have no room in a response."""
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=2, resource_name="flights", configs=[AlterableConfig(name=RETENTION, value="x" * 32_767)]
+            )
+        ]
+    )
+    (answer,) = carry_out(controller_with(), request).responses
+    assert answer.error_code == CONFIG
+    assert len(answer.error_message or "") < 1_200

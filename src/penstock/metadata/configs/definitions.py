@@ -8,11 +8,16 @@ import difflib
 import math
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from typing import Final
 
 from penstock.metadata.configs.without_effect import why_no_effect
 from penstock.protocol.value import Value
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
+
+
+MOST_SHOWN: Final = 1_000
+"""Characters of a value in an error, which has to have room in a response, and in a log."""
 
 
 class ConfigType(IntEnum):
@@ -44,10 +49,11 @@ class UpdateMode(Enum):
 
 
 class ConfigError(ValueError):
-    """The text names the key, the value and what is allowed."""
+    """The text names the key, the value (the beginning of a long one) and what is allowed."""
 
     def __init__(self, key: str, value: str | None, allowed: str) -> None:
-        found = "it is not set" if value is None else f"{value!r} is not allowed"
+        shown = value if value is None or len(value) <= MOST_SHOWN else f"{value[:MOST_SHOWN]}…"
+        found = "it is not set" if value is None else f"{shown!r} is not allowed"
         super().__init__(f"{key}: {found}; expected {allowed}")
         self.key = key
         self.value = value

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from penstock.protocol.expressions.matcher import Matcher
 
 Settings = Mapping[str, str]
+LONGEST_VALUE: Final = 32_767
+"""Bytes that a string has room for in every version of a request."""
 _THROTTLED = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 
 
@@ -89,7 +91,10 @@ def _unknown(resource: ConfigResource, key: str) -> ConfigError:
 
 
 def check_change(resource: ConfigResource, key: str, text: str) -> None:
-    """Raises ConfigError for a new value that is wrong for a listener. Older values may be such."""
+    """Raises ConfigError for a new value that is too long, or wrong for a listener. Older values may be such."""
+    size = len(text.encode())
+    if size > LONGEST_VALUE:  # by APPEND alone: a request has no longer string
+        raise ConfigError(key, f"[{size:,} bytes]", f"a value of at most {LONGEST_VALUE:,} bytes")
     if resource.resource_type is not ResourceType.BROKER:
         return
     of_listener = parse_listener_key(key)
