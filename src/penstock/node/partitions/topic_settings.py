@@ -21,6 +21,8 @@ _KEYS = {field: field.replace("_", ".") for field in LogConfig.__fields__}
 _OF_BROKER = "producer_id_expiration_ms"
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 EVERY_PARTITION: Final = range(2**31)
+MOST_KNOWN: Final = 1_000
+"""Of what was set of topics: most have nothing of their own, or what others have as well."""
 
 
 class TopicSettings(Value):
@@ -31,7 +33,7 @@ class TopicSettings(Value):
 
 
 class TopicSettingsTable:
-    """Remembers the settings by what was set; `forget` when the broker's own change."""
+    """Remembers the settings by what was set, those that were asked for last; `forget` when the broker's own change."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -40,14 +42,16 @@ class TopicSettingsTable:
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
         key = tuple(sorted(overrides.items()))
-        known = self._known.get(key)
+        known = self._known.pop(key, None)
         if known is None:
             try:
                 known = self._work_out(overrides)
             except ValueError:  # a ConfigError, or what checks of an older version did not know of
                 known = self._work_out(self._understood(overrides))
-            self._known[key] = known
             self._tell_of_no_effect(overrides)
+        self._known[key] = known
+        if len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
         return known
 
     def forget(self) -> None:

@@ -9,6 +9,7 @@ from tests.unit.node.contexts import embedded
 from tests.unit.node.on_disk import NODE_ID
 
 from penstock.metadata.configs.broker_config import BrokerConfig
+from penstock.node.partitions import topic_settings
 from penstock.node.partitions.topic_settings import Throttles, TopicSettingsTable
 
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -26,6 +27,19 @@ def test_the_same_settings_are_one_object_until_the_brokers_own_change() -> None
     one.forget()
     again = one.settings({"retention.ms": "7", "segment.bytes": "2000000"})
     assert (again is found, again == found) == (False, True)
+
+
+def test_so_many_are_remembered_those_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic may be given another value over and over."""
+    monkeypatch.setattr(topic_settings, "MOST_KNOWN", 5)
+    one = table()
+    usual, first = one.settings({}), one.settings({"retention.ms": "1"})
+    for number in range(2, 20):
+        one.settings({"retention.ms": str(number)})
+        assert one.settings({}) is usual
+        assert len(one._known) <= 5
+    assert one.settings({"retention.ms": "19"}) is one.settings({"retention.ms": "19"})
+    assert one.settings({"retention.ms": "1"}) is not first
 
 
 def test_keys_of_the_topic_stand_before_those_of_the_broker() -> None:
