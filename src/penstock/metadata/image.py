@@ -95,6 +95,8 @@ class ClusterImage:
         self.colliding_names: dict[str, dict[str, None]] = {}
         """Topics by the name that they share if '.' and '_' are the same; only names that have one of them."""
         self.configs: dict[ConfigResource, dict[str, str]] = {}
+        self.client_metrics: dict[str, dict[str, str]] = {}
+        """Of `configs` those of client metrics, by name: brokers look at them at each request about these."""
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.producer_ids_broker = NOBODY
@@ -328,9 +330,17 @@ class ClusterImage:
             self.configs[resource] = settings
         else:
             self.configs.pop(resource, None)
+        if resource.resource_type is ResourceType.CLIENT_METRICS:
+            self._set_client_metrics(resource.name, settings)
         is_topic = resource.resource_type is ResourceType.TOPIC and resource.name in self.topics
         if record.name == STORAGE_GROUP and is_topic:
             self._put_into_group(self._own_topic(self.topics[resource.name].topic_id), storage_group_in(settings))
+
+    def _set_client_metrics(self, name: str, settings: dict[str, str]) -> None:
+        if settings:
+            self.client_metrics[name] = settings
+        else:
+            self.client_metrics.pop(name, None)
 
     def _put_into_group(self, topic: TopicImage, number: int | None) -> None:
         self._topic_leaves_group(topic)
@@ -356,6 +366,7 @@ class ClusterImage:
 
 _SHALLOW = (
     "brokers", "controllers", "topics", "topics_by_id", "colliding_names", "configs", "features", "_topics_of_groups",
+    "client_metrics",
 )  # fmt: skip
 _STATE = (
     "cluster_id", "brokers", "controllers", "topics", "colliding_names", "configs", "features", "next_producer_id",

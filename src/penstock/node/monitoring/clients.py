@@ -13,7 +13,7 @@ from penstock.node.telemetry.received import Figure
 from penstock.node.telemetry.receiver import TelemetryReceiver
 
 LOOKED_AT: Final = 500
-"""Figures in one step."""
+"""Clients and figures in one step."""
 
 
 class ClientSurvey:
@@ -26,11 +26,12 @@ class ClientSurvey:
 
     def steps(self) -> Steps[None]:
         received, pace, found = self._receiver.received, Pace(LOOKED_AT), list[Figure]()
-        received.forget_silent(self._now_ms())
-        for of_client in received.clients():
-            figures = received.figures_of(of_client)
+        now_ms = self._now_ms()
+        for instance in received.clients():
+            received.forget_if_silent(instance, now_ms)
+            figures = received.figures_of(instance)
             found += figures
-            if pace.is_due(len(figures)):
+            if pace.is_due(1 + len(figures)):
                 yield None
         self._figures = yield partial(sorted, found, key=_family)
 

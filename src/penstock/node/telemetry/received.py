@@ -55,20 +55,22 @@ class Received:
         self._characters = 0
 
     def take(self, attributes: Attributes, points: Iterable[Point], interval_ms: int, now_ms: int) -> None:
-        client = self._clients.get(attributes.client_instance_id)
-        if client is None:
-            client = self._clients[attributes.client_instance_id] = _Client(_labels(attributes))
-        self._clients.move_to_end(attributes.client_instance_id)
-        client.until_ms = now_ms + max(PUSHES_MISSED * interval_ms, SHORTEST_MS)
+        """`points` are as `as_shown` makes them. A client without a figure is none: their number is bounded by that."""
+        instance = attributes.client_instance_id
+        client = self._clients.get(instance) or _Client(_labels(attributes))
+        of_client = _characters(client.labels)
         for point in points:
-            key = name_of(point.name), _apart(point.labels)
+            key = point.name, point.labels
             is_new = key not in client.figures
             if is_new and len(client.figures) >= MOST_OF_A_CLIENT:
                 continue
-            if math.isfinite(point.value):
-                if is_new:
-                    self._enter(client, len(key[0]) + _characters(key[1]) + _characters(client.labels))
-                client.figures[key] = point.value + (client.figures.get(key, 0.0) if point.is_delta else 0.0)
+            if is_new:
+                self._enter(client, len(key[0]) + _characters(key[1]) + of_client)
+            client.figures[key] = point.value + (client.figures.get(key, 0.0) if point.is_delta else 0.0)
+        if client.figures:
+            client.until_ms = now_ms + max(PUSHES_MISSED * interval_ms, SHORTEST_MS)
+            self._clients[instance] = client
+            self._clients.move_to_end(instance)
         while self.count > self._most or self._characters > self._most_characters:
             self._leave(self._clients.popitem(last=False)[1])
 
@@ -81,10 +83,10 @@ class Received:
         self.count -= len(client.figures)
         self._characters -= client.characters
 
-    def forget_silent(self, now_ms: int) -> None:
-        """One look at each client."""
-        for key in [key for key, client in self._clients.items() if client.until_ms < now_ms]:
-            self._leave(self._clients.pop(key))
+    def forget_if_silent(self, client_instance_id: UUID, now_ms: int) -> None:
+        client = self._clients.get(client_instance_id)
+        if client is not None and client.until_ms < now_ms:
+            self._leave(self._clients.pop(client_instance_id))
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -98,6 +100,17 @@ class Received:
         if client is None:
             return []
         return [Figure(name, client.labels + labels, value) for (name, labels), value in client.figures.items()]
+
+
+def as_shown(points: Iterable[Point]) -> list[Point]:
+    """With names and labels that a page may have, without what is no number. For a thread, as there may be very many
+    labels.
+    """
+    return [
+        point._replace(name=name_of(point.name), labels=_apart(point.labels))
+        for point in points
+        if math.isfinite(point.value)
+    ]
 
 
 def _characters(labels: Labels) -> int:

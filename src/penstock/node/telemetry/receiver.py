@@ -10,7 +10,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.serving.session import Session
 from penstock.node.telemetry.clients import Clients
 from penstock.node.telemetry.otlp import Point, read_points
-from penstock.node.telemetry.received import MOST_OF_A_CLIENT, Received
+from penstock.node.telemetry.received import MOST_OF_A_CLIENT, Received, as_shown
 from penstock.node.telemetry.subscriptions import LONGEST, Attributes, Subscription, Wanted, subscriptions, wanted_of
 from penstock.protocol.compression import Compression, decompress
 
@@ -61,5 +61,7 @@ class TelemetryReceiver:
         return wanted_of(client, self._subscriptions)
 
     def unpacked(self, codec: int, data: bytes) -> list[Point]:
-        """For a thread. Raises DecompressionLimitError above `max_bytes`, DecodeError for what is no metrics."""
-        return read_points(bytes(decompress(Compression(codec), data, self.max_bytes)), MOST_OF_A_CLIENT)
+        """For a thread, as they are shown. Raises DecompressionLimitError above `max_bytes`, DecodeError for what is no
+        metrics.
+        """
+        return as_shown(read_points(bytes(decompress(Compression(codec), data, self.max_bytes)), MOST_OF_A_CLIENT))

@@ -15,7 +15,6 @@ from penstock.metadata.configs.definitions import parse_value
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS
 from penstock.metadata.configs.resources import match_pattern
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.resources import ResourceType
 from penstock.protocol.checksum import crc32c
 from penstock.protocol.expressions.matcher import Matcher
 from penstock.protocol.expressions.parse import ExpressionError
@@ -71,8 +70,7 @@ class Wanted(Value):
 
 def subscriptions(image: ClusterImage) -> tuple[Subscription, ...]:
     """All of them, in the order of their names."""
-    named = (resource for resource in image.configs if resource.resource_type is ResourceType.CLIENT_METRICS)
-    return tuple(subscription(image.configs[one]) for one in sorted(named, key=lambda resource: resource.name))
+    return tuple(subscription(image.client_metrics[name]) for name in sorted(image.client_metrics))
 
 
 def subscription(settings: Mapping[str, str]) -> Subscription:

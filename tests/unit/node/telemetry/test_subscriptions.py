@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.metadata.image import ClusterImage, ConfigResource, ResourceType
+from penstock.metadata.image import ClusterImage, ResourceType
+from penstock.metadata.records import ConfigRecord
 from penstock.node.telemetry.subscriptions import Attributes, _compiled, subscription, subscriptions, wanted_of
 from penstock.protocol.uuids import uuid_to_text
 
@@ -72,7 +73,22 @@ def test_all_metrics_are_a_star_and_no_subscription_is_none() -> None:
 
 def test_they_come_from_the_metadata() -> None:
     image = ClusterImage("cluster")
-    image.configs[ConfigResource(ResourceType.CLIENT_METRICS, "b")] = {"metrics": "b"}
-    image.configs[ConfigResource(ResourceType.CLIENT_METRICS, "a")] = {"metrics": "a", "interval.ms": "500"}
-    image.configs[ConfigResource(ResourceType.TOPIC, "c")] = {}
+
+    def change(kind: ResourceType, name: str, key: str, value: str | None) -> None:
+        image.apply(ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value))
+
+    for name, key, value in (("b", "metrics", "b"), ("a", "metrics", "a"), ("a", "interval.ms", "500")):
+        change(ResourceType.CLIENT_METRICS, name, key, value)
+    change(ResourceType.TOPIC, "c", "metrics", "c")
+    before = image.copy()
     assert [(one.metrics, one.interval_ms) for one in subscriptions(image)] == [(("a",), 500), (("b",), 300_000)]
+    change(ResourceType.CLIENT_METRICS, "b", "metrics", None)
+    assert [one.metrics for one in subscriptions(image)] == [("a",)]
+    assert [one.metrics for one in subscriptions(before)] == [("a",), ("b",)]
+
+
+def test_topics_with_configs_are_not_looked_through() -> None:
+    image = ClusterImage("cluster")
+    image.apply(ConfigRecord(resource_type=ResourceType.CLIENT_METRICS, resource_name="a", name="metrics", value="a"))
+    del image.configs
+    assert [one.metrics for one in subscriptions(image)] == [("a",)]
