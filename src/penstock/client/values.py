@@ -67,6 +67,8 @@ class RecordMetadata(NamedTuple):
 
 
 class ConsumedRecord(Value):
+    """`leader_epoch` is that in which it was written, -1 if it is not known."""
+
     topic: str
     partition: int
     offset: int
@@ -75,6 +77,7 @@ class ConsumedRecord(Value):
     value: bytes | None
     headers: list[tuple[str, bytes | None]] = fresh(list)
     is_log_append_time: bool = False
+    leader_epoch: int = -1
 
     @property
     def topic_partition(self) -> TopicPartition:

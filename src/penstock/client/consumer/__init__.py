@@ -37,6 +37,7 @@ from penstock.client.values import (
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 
+POLL_MS: Final = 1_000
 CLOSE_MS: Final = 30_000
 INTERRUPTED_CLOSE_MS: Final = 1_000
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
@@ -67,6 +68,8 @@ class Consumer:
         )
         self._thread: int | None = None
         self._polling = False
+        self._taken = 0
+        """How often records were taken."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -140,21 +143,37 @@ class Consumer:
 
     # Reading
 
-    async def poll(self, timeout_ms: int = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
+    async def poll(self, timeout_ms: int = POLL_MS, max_records: int | None = None) -> list[ConsumedRecord]:
         """The next records, as soon as there are some; none when `timeout_ms` is over. Of each partition in order."""
+        records = await self._take(timeout_ms, max_records or self.settings.max_poll_records)
+        self._subscription.all_is_handed_out()
+        return records
+
+    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+        """One record after the other. A position moves with each: what a loop has not come to is read again."""
+        while True:
+            records = await self._take(POLL_MS, self.settings.max_poll_records)
+            taken = self._taken
+            for record in records:
+                if self._taken != taken:
+                    break  # somebody has polled since, and reads what was left
+                if self._subscription.hand_out(record):
+                    yield record
+            if self._taken == taken:
+                self._subscription.all_is_handed_out()
+
+    async def _take(self, timeout_ms: int, limit: int) -> list[ConsumedRecord]:
+        """What the caller is to hand out."""
         self._own()
         if self._polling:
             raise ConsumerMisuseError("another task is polling this consumer: one at a time")
         self._polling = True
+        self._taken += 1
+        self._subscription.go_back()
         try:
-            return await self._poll(timeout_ms, max_records or self.settings.max_poll_records)
+            return await self._poll(timeout_ms, limit)
         finally:
             self._polling = False
-
-    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        while True:
-            for record in await self.poll():
-                yield record
 
     async def _poll(self, timeout_ms: int, limit: int) -> list[ConsumedRecord]:
         loop = asyncio.get_running_loop()
@@ -169,6 +188,7 @@ class Consumer:
                     records = await interceptor.on_consume(records)
                 if records:
                     return records
+                self._subscription.all_is_handed_out()
             left = deadline - loop.time()
             if left <= 0:
                 return []
@@ -234,7 +254,7 @@ class Consumer:
         return max(state.high_watermark - state.position, 0)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind the last records that `poll` has returned: what a commit without arguments commits."""
+        """Behind the last records that `poll` has returned, or a loop has come to: what a commit of all commits."""
         self._own()
         return self._subscription.positions()
 

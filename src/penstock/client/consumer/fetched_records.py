@@ -92,6 +92,7 @@ class FetchedRecords:
                             record.value,
                             record.headers,
                             header.is_log_append_time,
+                            header.partition_leader_epoch,
                         )
             self.next_offset = header.last_offset + 1
             self.next_leader_epoch = header.partition_leader_epoch

@@ -75,21 +75,20 @@ class Fetcher:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def take(self, limit: int) -> list[ConsumedRecord]:
-        """At most `limit` records; moves the positions past them. Raises the error of a failed fetch."""
+        """At most `limit` records; reading goes on behind them. Raises the error of a failed fetch."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
         taken: list[ConsumedRecord] = []
         for partition, fetched in list(self._fetched.items()):
             state = self._subscription.partitions.get(partition)
-            if state is None or state.position != fetched.next_offset:
+            if state is None or state.next_to_read != fetched.next_offset:
                 del self._fetched[partition]  # revoked by now, or sought elsewhere
                 continue
             if state.paused:
                 continue
             taken += fetched.take(limit - len(taken))
-            state.position = fetched.next_offset
-            state.leader_epoch = fetched.next_leader_epoch
+            state.ahead = fetched.next_offset, fetched.next_leader_epoch
             if fetched.exhausted:
                 del self._fetched[partition]
             if len(taken) >= limit:
@@ -101,8 +100,8 @@ class Fetcher:
         wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
         unknown = False
         for partition, state in self._subscription.partitions.items():
-            held = self._fetched.get(partition)
-            if state.position is None or state.paused or (held is not None and held.next_offset == state.position):
+            held, offset = self._fetched.get(partition), state.next_to_read
+            if offset is None or state.paused or (held is not None and held.next_offset == offset):
                 continue
             row = self._leader(partition, state)
             if row is None:
@@ -113,8 +112,8 @@ class Fetcher:
                 wanted.setdefault(node_id, {})[partition] = FetchPartition(
                     partition=partition.partition,
                     current_leader_epoch=row.leader_epoch,
-                    fetch_offset=state.position,
-                    last_fetched_epoch=state.leader_epoch,
+                    fetch_offset=offset,
+                    last_fetched_epoch=state.epoch_of_last_read,
                     partition_max_bytes=self._settings.max_partition_fetch_bytes,
                 )
         for node_id, asked in wanted.items():
@@ -134,12 +133,12 @@ class Fetcher:
         return state.replica if holds else row.leader
 
     def _epoch_of(self, partition: TopicPartition, state: PartitionState) -> int:
-        """The leader epoch of the record before the position; -1 if that is of a topic which is another one now."""
+        """The leader epoch of the record that was read last; -1 if that is of a topic which is another one now."""
         topic_id = self._cluster.metadata.topics[partition.topic].topic_id
         if self._topic_ids.setdefault(partition.topic, topic_id) != topic_id:
             self._topic_ids[partition.topic] = topic_id
             self._subscription.forget_epochs(partition.topic)
-        return state.leader_epoch
+        return state.epoch_of_last_read
 
     def _start(self, node_id: int, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name=f"fetch from node {node_id}")
@@ -203,14 +202,15 @@ class Fetcher:
     def _arrived(self, partition: TopicPartition, node_id: int, asked_from: int, row: LentPartition) -> bool:
         """Take one partition's part; whether its leader must be looked up again."""
         state = self._subscription.partitions.get(partition)
-        if state is None or state.position != asked_from:
+        if state is None or state.next_to_read != asked_from:
             return False  # revoked by now, or sought elsewhere
+        is_there = state.ahead is None  # else it is asked again when the application has come there
         code = error_code(row.error_code)
         was_elsewhere = bool(code) and self._leave_replica(partition, node_id)
         if code in _ASK_THE_LEADER_AGAIN:
             return True
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if not was_elsewhere:  # a replica may be behind: the leader says what holds
+            if not was_elsewhere and is_there:  # a replica may be behind: the leader says what holds
                 self._reset(partition, asked_from)
         elif code:
             self._error = self._error or KafkaError(code, f"partition {partition} at offset {asked_from}")
@@ -220,7 +220,7 @@ class Fetcher:
             state.replica_until_s = asyncio.get_running_loop().time() + max_age_s
         elif row.diverging_epoch.end_offset >= 0:
             # only the leader knows where an epoch ended
-            if not self._leave_replica(partition, node_id):
+            if not self._leave_replica(partition, node_id) and is_there:
                 self._go_back(partition, asked_from, row.diverging_epoch.end_offset)
         else:
             state.high_watermark = row.high_watermark

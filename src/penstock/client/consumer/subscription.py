@@ -1,7 +1,8 @@
 """What a consumer reads and how far it has come: the state behind `Consumer`, without IO.
 
 The partitions come from `assign` or, after `subscribe`, from the group. Each has a position, the offset of the next
-record that the application gets; none while it is not known yet.
+record that the application gets; none while it is not known yet. Reading may be ahead of it: records that were taken
+to be handed out one by one move the position one by one.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.client.errors import ConsumerMisuseError
-from penstock.client.values import OffsetAndMetadata, TopicPartition
+from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 
 @dataclass(slots=True)
@@ -17,17 +18,27 @@ class PartitionState:
     """One partition that is read. `reset_to` is a timestamp to look up first (-1 the end, -2 the beginning).
 
     `leader_epoch` is that of the last record before the position, -1 if it is not known. `replica` is the node to read
-    from instead of the leader, -1 for none, until `replica_until_s` (KIP-392).
+    from instead of the leader, -1 for none, until `replica_until_s` (KIP-392). `ahead` is where reading goes on, and
+    the leader epoch there, while records before that are taken and not handed out.
     """
 
     position: int | None = None
     leader_epoch: int = -1
+    ahead: tuple[int, int] | None = None
     paused: bool = False
     reset_to: int | None = None
     high_watermark: int | None = None
     log_start_offset: int | None = None
     replica: int = -1
     replica_until_s: float = 0.0
+
+    @property
+    def next_to_read(self) -> int | None:
+        return self.position if self.ahead is None else self.ahead[0]
+
+    @property
+    def epoch_of_last_read(self) -> int:
+        return self.leader_epoch if self.ahead is None else self.ahead[1]
 
 
 @dataclass(slots=True)
@@ -91,6 +102,7 @@ class Subscription:
         state = self.state(partition)
         state.position = offset
         state.leader_epoch = leader_epoch
+        state.ahead = None
         state.reset_to = None
 
     def forget_epochs(self, topic: str) -> None:
@@ -98,12 +110,33 @@ class Subscription:
         for partition, state in self.partitions.items():
             if partition.topic == topic:
                 state.leader_epoch = -1
+                if state.ahead is not None:
+                    state.ahead = state.ahead[0], -1
 
     def seek_to_timestamp(self, partition: TopicPartition, timestamp_ms: int) -> None:
         """Go on from where this timestamp (-1: the end, -2: the beginning) will be found to be."""
         state = self.state(partition)
-        state.position = None
+        state.position = state.ahead = None
         state.reset_to = timestamp_ms
+
+    def hand_out(self, record: ConsumedRecord) -> bool:
+        """Whether the application gets it now: not if its partition was given up or sought elsewhere meanwhile."""
+        state = self.partitions.get(record.topic_partition)
+        if state is None or state.position is None or state.ahead is None:
+            return False
+        state.position = max(state.position, record.offset + 1)
+        state.leader_epoch = record.leader_epoch
+        return True
+
+    def all_is_handed_out(self) -> None:
+        for state in self.partitions.values():
+            if state.ahead is not None:
+                (state.position, state.leader_epoch), state.ahead = state.ahead, None
+
+    def go_back(self) -> None:
+        """What was taken and not handed out is read again."""
+        for state in self.partitions.values():
+            state.ahead = None
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where the application stands: what a commit without arguments commits."""

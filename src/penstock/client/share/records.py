@@ -72,6 +72,7 @@ def delivered(
                     record.value,
                     record.headers,
                     record.is_log_append_time,
+                    record.leader_epoch,
                     counts.pop(record.offset),
                 )
                 for record in fetched.take(1)

@@ -1,0 +1,191 @@
+"""What a loop over a consumer has come to, its positions say: no more and no less, whoever stops when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.unit.client.fake_broker import Reply, fake_broker
+from tests.unit.client.fake_cluster import TOPIC, FakeCluster
+
+from penstock.client.consumer import Consumer
+from penstock.client.consumer.listeners import ConsumerInterceptor
+from penstock.client.settings import ConsumerSettings
+from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.framing import RequestHeader
+from penstock.protocol.schema import Message
+
+P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+PATIENCE_S = 30  # a loop that comes to nothing would wait for ever
+COUNT, EPOCH = 5, 3
+ALL = list(range(COUNT))
+
+
+class Log(FakeCluster):
+    """Each partition has five records, of leader epoch 3, in one batch; `end` says what a fetch behind them is told."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        super().__init__(partitions)
+        self.committed: list[tuple[int, int, int]] = []
+        self.end = PartitionData(high_watermark=COUNT)
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        if isinstance(request, OffsetCommitRequest):
+            self.committed += [
+                (row.partition_index, row.committed_offset, row.committed_leader_epoch)
+                for topic in request.topics
+                for row in topic.partitions
+            ]
+            return OffsetCommitResponse()
+        if isinstance(request, FetchRequest):
+            (topic,) = request.topics
+            rows = [self._fetched(row) for row in topic.partitions]
+            return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=rows)])
+        return super().__call__(header, request)
+
+    def _fetched(self, row: FetchPartition) -> PartitionData:
+        if row.fetch_offset >= COUNT:
+            return self.end.replace(partition_index=row.partition)
+        records = encode_batch([Record(value=b"%d" % n) for n in ALL], base_offset=0, partition_leader_epoch=EPOCH)
+        return PartitionData(partition_index=row.partition, records=bytes(records), high_watermark=COUNT)
+
+
+@asynccontextmanager
+async def reading(
+    log: Log, *interceptors: ConsumerInterceptor, partitions: Sequence[TopicPartition] = (P0,), **others: Any
+) -> AsyncIterator[Consumer]:
+    settings = ConsumerSettings(group_id="g", retry_backoff_ms=1, **{"enable_auto_commit": False} | others)
+    async with fake_broker(log) as log.broker, Consumer([log.broker.address], settings, interceptors) as consumer:
+        await consumer.assign(partitions)
+        for partition in partitions:
+            consumer.seek(partition, 0)
+        async with asyncio.timeout(PATIENCE_S):
+            yield consumer
+
+
+async def first(consumer: Consumer, count: int) -> list[int]:
+    """The offsets of so many records of a loop that stops then."""
+    offsets: list[int] = []
+    async for record in consumer:
+        offsets.append(record.offset)
+        if len(offsets) == count:
+            break
+    return offsets
+
+
+async def test_a_commit_after_a_loop_that_stops_is_of_what_it_came_to_and_the_next_loop_goes_on_there() -> None:
+    log = Log()
+    async with reading(log) as consumer:
+        assert await first(consumer, 2) == [0, 1]
+        await consumer.commit()
+        assert log.committed == [(0, 2, EPOCH)]
+        assert await first(consumer, 1) == [2], "though nobody has closed the first loop"
+        assert [record.offset for record in await consumer.poll()] == [3, 4]
+        assert await consumer.position(P0) == COUNT
+
+
+async def test_a_commit_within_a_loop_is_of_what_it_came_to() -> None:
+    log = Log()
+    async with reading(log) as consumer:
+        async for record in consumer:
+            await consumer.commit()
+            if record.offset == COUNT - 1:
+                break
+    assert log.committed == [(0, offset + 1, EPOCH) for offset in ALL]
+
+
+async def test_closing_commits_what_a_loop_came_to() -> None:
+    log = Log()
+    async with reading(log, enable_auto_commit=True) as consumer:
+        await first(consumer, 2)
+    assert log.committed == [(0, 2, EPOCH)]
+
+
+async def test_a_position_that_is_sought_within_a_loop_is_where_it_goes_on() -> None:
+    async with reading(Log()) as consumer:
+        offsets: list[int] = []
+        async for record in consumer:
+            offsets.append(record.offset)
+            if len(offsets) == 2:
+                consumer.seek(P0, 4)
+            if record.offset == 4:
+                break
+        assert offsets == [0, 1, 4]
+
+
+async def test_what_is_given_up_within_a_loop_it_does_not_come_to() -> None:
+    async with reading(Log(2), partitions=[P0, P1]) as consumer:
+        while not (records := await consumer.poll(max_records=1)):
+            pass
+        kept = P1 if records[0].partition == 0 else P0
+        seen: list[TopicPartition] = []
+        async for record in consumer:
+            seen.append(record.topic_partition)
+            await consumer.assign([kept])
+            if seen.count(kept) == COUNT:
+                break
+        assert seen[0] != kept
+        assert seen[1:] == [kept] * COUNT
+
+
+async def test_two_loops_share_what_there_is() -> None:
+    async with reading(Log()) as consumer:
+        one, other = aiter(consumer), aiter(consumer)
+        offsets = [(await anext(each)).offset for each in (one, other, other, one, one)]
+        assert offsets == ALL
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        PartitionData(diverging_epoch=EpochEndOffset(epoch=2, end_offset=4)),
+        PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+    ids=["cut", "out of range"],
+)
+async def test_what_a_fetch_ahead_tells_takes_nothing_from_a_loop(end: PartitionData) -> None:
+    log = Log()
+    log.end = end
+    async with reading(log) as consumer:
+        offsets: list[int] = []
+        async for record in consumer:
+            offsets.append(record.offset)
+            while consumer._fetcher._requests:  # the fetch behind the last record is answered
+                await consumer.cluster.refresh([])
+            if len(offsets) == COUNT:
+                break
+        assert offsets == ALL
+
+
+class Failing(ConsumerInterceptor):
+    def __init__(self) -> None:
+        self.failures = 1
+
+    async def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("not now")
+        return records
+
+
+async def test_records_that_an_interceptor_failed_on_come_again() -> None:
+    log = Log()
+    async with reading(log, Failing()) as consumer:
+        with pytest.raises(RuntimeError, match="not now"):
+            await consumer.poll(30_000)
+        assert consumer.positions()[P0].offset == 0
+        assert [record.offset for record in await consumer.poll(30_000)] == ALL
