@@ -33,8 +33,24 @@ class BackgroundThread:
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of `work`, for callers without an event loop; they wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """The result of `work`, for callers without an event loop; they wait for it, and if they are interrupted, until
+        it is cancelled.
+        """
+        ended = threading.Event()
+
+        async def noted() -> Result:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(noted(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            ended.wait()
+            raise
 
     async def close(self) -> None:
         await self.submit(_cancel_others())

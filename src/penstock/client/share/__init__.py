@@ -16,6 +16,7 @@ belongs to the thread that started it.
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, Self
 from uuid import UUID
@@ -60,6 +61,8 @@ class ShareConsumer:
         self._member = ShareMember(group_id, member_id, self.settings.client_rack)
         self._heartbeats = ShareHeartbeats(self._member, self.settings, self._news.set)
         self._deliveries = Deliveries()
+        self._rest: deque[SharedRecord] = deque()
+        """What the present loop has not come to."""
         self._requests = ShareRequests(
             self.cluster,
             self.settings,
@@ -154,9 +157,21 @@ class ShareConsumer:
             self._tell()
 
     async def __aiter__(self) -> AsyncIterator[SharedRecord]:
+        """One record after the other. What a loop does not come to is released."""
         while True:
-            for record in await self.poll():
-                yield record
+            rest = self._rest = deque(await self.poll())
+            try:
+                while rest:
+                    yield rest.popleft()
+            finally:
+                self.release(rest)
+
+    def release(self, records: Collection[SharedRecord]) -> None:
+        """The application never gets to them: others do, at once."""
+        if records and self._thread is not None:
+            self._deliveries.release(records)
+            self._requests.acknowledge(self._deliveries.take())
+            self._requests.send(wants_records=False)
 
     async def _poll(self, timeout_ms: int) -> list[SharedRecord]:
         loop = asyncio.get_running_loop()
@@ -243,7 +258,8 @@ class ShareConsumer:
         self._deliveries.acknowledge(partition, offset, kind, delay_ms, reason)
 
     async def commit_sync(self, timeout_ms: int | None = None) -> Outcome:
-        """Send all that was acknowledged; what became of it, by partition. In implicit mode that is all of it.
+        """Send all that was acknowledged; what became of it, by partition. In implicit mode that is all that the
+        application has got; within a loop, all that this has come to.
 
         A TimeoutError where there is no answer in time, by default default.api.timeout.ms.
         """
@@ -281,8 +297,11 @@ class ShareConsumer:
         return self._requests.lock_timeout_ms
 
     def _say_all(self, *, is_poll: bool) -> None:
+        if is_poll:
+            self._deliveries.release(self._rest)
+            self._rest.clear()
         if self.settings.share_acknowledgement_mode == IMPLICIT:
-            self._deliveries.acknowledge_all(AcknowledgeType.ACCEPT)
+            self._deliveries.acknowledge_all(AcknowledgeType.ACCEPT, but=self._rest)
         elif is_poll and (unsaid := self._deliveries.unsaid()):
             first = unsaid[0]
             raise ConsumerMisuseError(

@@ -8,8 +8,8 @@ with BlockingShareConsumer("127.0.0.1:9092", ShareConsumerSettings(group_id="mai
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Self, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
+from typing import Any, Self, TypeVar
 
 from penstock.client.background import BackgroundThread
 from penstock.client.settings import ShareConsumerSettings
@@ -44,8 +44,9 @@ class BlockingShareConsumer:
         self.close()
 
     def __iter__(self) -> Iterator[SharedRecord]:
+        records = aiter(self._consumer)
         while True:
-            yield from self.poll()
+            yield from self._taken(_one(records))
 
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
         try:
@@ -64,7 +65,22 @@ class BlockingShareConsumer:
         return self._consumer.subscription
 
     def poll(self, timeout_ms: int = 1_000) -> list[SharedRecord]:
-        return self._thread.run(self._consumer.poll(timeout_ms))
+        return self._taken(self._consumer.poll(timeout_ms))
+
+    def _taken(self, work: Coroutine[Any, Any, list[SharedRecord]]) -> list[SharedRecord]:
+        """Records that nobody gets any more, as the program is interrupted, are released."""
+        taken: list[SharedRecord] = []
+
+        async def take() -> None:
+            taken.extend(await work)
+
+        try:
+            self._thread.run(take())
+        except BaseException:
+            if taken:
+                self._call(lambda: self._consumer.release(taken))
+            raise
+        return taken
 
     def acknowledge(
         self,
@@ -102,6 +118,10 @@ class BlockingShareConsumer:
 
     def _call(self, function: Callable[[], Result]) -> Result:
         return self._thread.run(_called(function))
+
+
+async def _one(records: AsyncIterator[SharedRecord]) -> list[SharedRecord]:
+    return [await anext(records)]
 
 
 async def _called(function: Callable[[], Result]) -> Result:

@@ -79,10 +79,19 @@ class Deliveries:
         if reason:
             self._reasons[partition, offset] = reason
 
-    def acknowledge_all(self, kind: AcknowledgeType) -> None:
-        """Of which nothing was said."""
+    def acknowledge_all(self, kind: AcknowledgeType, but: Iterable[SharedRecord] = ()) -> None:
+        """Of which nothing was said, but for some."""
+        left_out = {(record.topic_partition, record.offset) for record in but}
         for key in self._delivered:
-            self._said.setdefault(key, kind)
+            if key not in left_out:
+                self._said.setdefault(key, kind)
+
+    def release(self, records: Iterable[SharedRecord]) -> None:
+        """Unless something was said of them."""
+        for record in records:
+            key = record.topic_partition, record.offset
+            if key in self._delivered:
+                self._said.setdefault(key, AcknowledgeType.RELEASE)
 
     def unsaid(self) -> list[SharedRecord]:
         return [record for key, (record, _, _) in self._delivered.items() if key not in self._said]
