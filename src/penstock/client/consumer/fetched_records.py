@@ -57,17 +57,26 @@ class FetchedRecords:
         self._to_abort = sorted(aborted or (), key=lambda item: item.first_offset, reverse=True)
         self._aborted: dict[int, None] = {}
         self._records = self._iterate()
+        self._error: DecodeError | None = None
         self.exhausted = False
 
     def take(self, limit: int) -> list[ConsumedRecord]:
-        """Fewer than `limit` when there are no more, and then `exhausted` is set. DecodeError."""
+        """Fewer than `limit` when there are no more, and then `exhausted` is set. DecodeError where the next one cannot
+        be read.
+        """
         taken: list[ConsumedRecord] = []
-        while len(taken) < limit:
-            record = next(self._records, None)
+        while len(taken) < limit and self._error is None:
+            try:
+                record = next(self._records, None)
+            except DecodeError as error:
+                self._error = error
+                break
             if record is None:
                 self.exhausted = True
                 break
             taken.append(record)
+        if self._error is not None and not taken:
+            raise self._error
         return taken
 
     def _iterate(self) -> Iterator[ConsumedRecord]:

@@ -21,7 +21,7 @@ from penstock.client.errors import ConnectionFailedError, raise_for
 from penstock.client.metadata import PartitionMetadata
 from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.requests.lent_records import LentFetchResponse, LentPartition
 from penstock.protocol.uuids import ZERO_UUID
@@ -75,10 +75,10 @@ class Fetcher:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def take(self, limit: int) -> list[ConsumedRecord]:
-        """At most `limit` records; reading goes on behind them. Raises the error of a failed fetch."""
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        """At most `limit` records; reading goes on behind them. Raises the error of a failed fetch, or of records that
+        cannot be read; where others were taken before, the next time.
+        """
+        self._raise_error()
         taken: list[ConsumedRecord] = []
         for partition, fetched in list(self._fetched.items()):
             state = self._subscription.partitions.get(partition)
@@ -87,13 +87,26 @@ class Fetcher:
                 continue
             if state.paused:
                 continue
-            taken += fetched.take(limit - len(taken))
+            try:
+                taken += fetched.take(limit - len(taken))
+            except DecodeError as error:
+                del self._fetched[partition]
+                self._error = error
+                break
             state.ahead = fetched.next_offset, fetched.next_leader_epoch
             if fetched.exhausted:
                 del self._fetched[partition]
             if len(taken) >= limit:
                 break
+        if not taken:
+            self._raise_error()
         return taken
+
+    def _raise_error(self) -> None:
+        """What has failed is told once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def send(self) -> None:
         """Ask each idle node for the partitions that it leads and whose records are used up."""

@@ -80,6 +80,17 @@ def test_a_wrong_checksum_is_refused_unless_nobody_asks() -> None:
     assert read(FetchedRecords(P, bytes(data), 0, check_crcs=False)) != [b"value"]
 
 
+def test_records_before_a_batch_that_cannot_be_read_are_given_first() -> None:
+    data = bytearray(batch(0, b"good", b"too") + batch(2, b"bad"))
+    data[-2] ^= 1
+    fetched = FetchedRecords(P, bytes(data), 0)
+    assert read(fetched) == [b"good", b"too"]
+    assert (fetched.next_offset, fetched.exhausted) == (2, False)
+    for _ in range(2):
+        with pytest.raises(DecodeError, match="offset 2 is wrong"):
+            fetched.take(1)
+
+
 @given(
     st.lists(st.integers(1, 4), max_size=6), st.integers(0, 20), st.lists(st.integers(1, 5), min_size=30, max_size=30)
 )

@@ -14,7 +14,7 @@ from penstock.client.connection import Connection
 from penstock.client.consumer import Consumer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -177,3 +177,40 @@ async def test_a_node_is_asked_in_the_epoch_in_which_it_was_chosen(monkeypatch: 
 async def test_a_replica_that_is_not_known_is_not_asked() -> None:
     sent_there = PartitionData(partition_index=0, preferred_read_replica=99, high_watermark=2)
     assert await read(Scripted(sent_there, FIRST), 2) == [b"a", b"lost"]
+
+
+async def test_a_batch_that_cannot_be_read_takes_nothing_from_other_partitions() -> None:
+    """The error comes with the poll after, and again as long as the batch is as it is."""
+    good, bad = batch(0, 3, b"a", b"b"), bytearray(batch(0, 3, b"c"))
+    bad[-2] ^= 1
+
+    class TwoPartitions(Scripted):
+        def __call__(self, header: RequestHeader, request: Message) -> Reply:
+            if not isinstance(request, FetchRequest):
+                return super().__call__(header, request)
+            rows = [
+                PartitionData(
+                    partition_index=row.partition,
+                    high_watermark=2,
+                    records=b"" if row.fetch_offset else bytes((good, bad)[row.partition]),
+                )
+                for row in request.topics[0].partitions
+            ]
+            return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=rows)])
+
+    cluster = TwoPartitions()
+    cluster.partitions = 2
+    other = TopicPartition(TOPIC, 1)
+    settings = ConsumerSettings(retry_backoff_ms=1)
+    async with fake_broker(cluster) as cluster.broker, Consumer([cluster.broker.address], settings) as consumer:
+        await consumer.assign([PARTITION, other])
+        for partition in (PARTITION, other):
+            consumer.seek(partition, 0)
+        assert [record.value for record in await consumer.poll(PATIENCE_MS)] == [b"a", b"b"]
+        for _ in range(2):
+            with pytest.raises(DecodeError, match="the batch at t-1 offset 0 is wrong"):
+                await consumer.poll(PATIENCE_MS)
+        assert {partition: place.offset for partition, place in consumer.positions().items()} == {
+            PARTITION: 2,
+            other: 0,
+        }
