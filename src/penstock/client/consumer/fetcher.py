@@ -18,7 +18,7 @@ from penstock.client.consumer.fetched_records import FetchedRecords
 from penstock.client.consumer.subscription import PartitionState, Subscription
 from penstock.client.durations import parse_duration_ms
 from penstock.client.errors import ConnectionFailedError, raise_for
-from penstock.client.metadata import PartitionMetadata
+from penstock.client.metadata import NO_NODE, PartitionMetadata
 from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
@@ -111,6 +111,7 @@ class Fetcher:
     def send(self) -> None:
         """Ask each idle node for the partitions that it leads and whose records are used up."""
         wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
+        in_vain: set[int] = set()
         unknown = False
         for partition, state in self._subscription.partitions.items():
             held, offset = self._fetched.get(partition), state.next_to_read
@@ -120,7 +121,10 @@ class Fetcher:
             if row is None:
                 unknown = True
                 continue
-            node_id = self._node_to_ask(row, state)
+            replica = self._replica(state)
+            node_id = replica if replica in self._cluster.metadata.brokers else row.leader
+            if replica not in (NO_NODE, node_id):
+                in_vain.add(node_id)
             if node_id not in self._requests:
                 wanted.setdefault(node_id, {})[partition] = FetchPartition(
                     partition=partition.partition,
@@ -130,7 +134,8 @@ class Fetcher:
                     partition_max_bytes=self._settings.max_partition_fetch_bytes,
                 )
         for node_id, asked in wanted.items():
-            self._start(node_id, self._fetch(node_id, asked))
+            rack = "" if node_id in in_vain else self._settings.client_rack
+            self._start(node_id, self._fetch(node_id, asked, rack))
         if unknown and NO_SESSION not in self._requests:
             self._start(NO_SESSION, self._look_again())
 
@@ -139,11 +144,12 @@ class Fetcher:
         row = self._cluster.metadata.leader(partition)
         return None if row is None or 0 <= row.leader_epoch < self._epoch_of(partition, state) else row
 
-    def _node_to_ask(self, row: PartitionMetadata, state: PartitionState) -> int:
-        """The replica that the leader named, as long as metadata hold, else the leader."""
-        is_named = state.replica in self._cluster.metadata.brokers
-        holds = is_named and asyncio.get_running_loop().time() < state.replica_until_s
-        return state.replica if holds else row.leader
+    def _replica(self, state: PartitionState) -> int:
+        """The one that the leader named, as long as metadata hold, or -1. A leader that has named one that they do not
+        know would name it again, and give no records: it is asked as if this consumer were in no rack.
+        """
+        holds = asyncio.get_running_loop().time() < state.replica_until_s
+        return state.replica if holds else NO_NODE
 
     def _epoch_of(self, partition: TopicPartition, state: PartitionState) -> int:
         """The leader epoch of the record that was read last; -1 if that is of a topic which is another one now."""
@@ -165,7 +171,7 @@ class Fetcher:
 
         task.add_done_callback(done)
 
-    async def _fetch(self, node_id: int, asked: Mapping[TopicPartition, FetchPartition]) -> None:
+    async def _fetch(self, node_id: int, asked: Mapping[TopicPartition, FetchPartition], rack: str) -> None:
         """`asked` bears the epoch in which the node was chosen: metadata may change until there is a connection."""
         known = self._cluster.metadata.topics
         topic_ids = {topic: known[topic].topic_id if topic in known else ZERO_UUID for topic, _ in asked}
@@ -173,7 +179,7 @@ class Fetcher:
         try:
             connection = await self._cluster.connection(node_id)
             response = await connection.request(
-                self._request(asked, topic_ids),
+                self._request(asked, topic_ids, rack),
                 LentFetchResponse,
                 newest=NEWEST_BY_NAME if ZERO_UUID in names else None,
                 timeout_ms=self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms,
@@ -231,6 +237,7 @@ class Fetcher:
             state.replica = row.preferred_read_replica
             max_age_s = self._settings.metadata_max_age_ms / 1000
             state.replica_until_s = asyncio.get_running_loop().time() + max_age_s
+            return state.replica not in self._cluster.metadata.brokers
         elif row.diverging_epoch.end_offset >= 0:
             # only the leader knows where an epoch ended
             if not self._leave_replica(partition, node_id) and is_there:
@@ -276,7 +283,9 @@ class Fetcher:
         await asyncio.sleep(self._settings.backoff_ms(self._failures - 1) / 1000)
         await self._cluster.look_again(self._subscription.partitions)
 
-    def _request(self, asked: Mapping[TopicPartition, FetchPartition], topic_ids: Mapping[str, UUID]) -> FetchRequest:
+    def _request(
+        self, asked: Mapping[TopicPartition, FetchPartition], topic_ids: Mapping[str, UUID], rack: str
+    ) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
         for (name, _), part in asked.items():
             topics.setdefault(name, FetchTopic(topic=name, topic_id=topic_ids[name])).partitions.append(part)
@@ -287,7 +296,7 @@ class Fetcher:
             isolation_level=isolation_level(self._settings),
             session_epoch=NO_SESSION,
             topics=list(topics.values()),
-            rack_id=self._settings.client_rack,
+            rack_id=rack,
         )
 
 

@@ -78,6 +78,10 @@ async def read(cluster: Scripted, count: int, **settings: Any) -> list[bytes | N
     return values
 
 
+def sent_to(node_id: int) -> PartitionData:
+    return PartitionData(partition_index=0, preferred_read_replica=node_id, high_watermark=2)
+
+
 FIRST = PartitionData(partition_index=0, records=batch(0, 3, b"a", b"lost"), high_watermark=2)
 CUT = PartitionData(partition_index=0, diverging_epoch=EpochEndOffset(epoch=3, end_offset=1), high_watermark=2)
 INSTEAD = PartitionData(partition_index=0, records=batch(1, 4, b"instead"), high_watermark=2)
@@ -109,7 +113,7 @@ async def test_a_batch_without_records_for_the_reader_counts_for_the_epoch() -> 
 @pytest.mark.parametrize("code", [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 async def test_a_replica_that_cannot_serve_is_left_for_the_leader(code: ErrorCode) -> None:
     """Its word that an offset is not there resets nothing: the replica may be behind."""
-    sent_there = PartitionData(partition_index=0, preferred_read_replica=REPLICA, high_watermark=2)
+    sent_there = sent_to(REPLICA)
     refused = PartitionData(partition_index=0, error_code=code)
     cluster = Scripted(sent_there, refused, FIRST)
     assert await read(cluster, 2, auto_offset_reset="none") == [b"a", b"lost"]
@@ -119,7 +123,7 @@ async def test_a_replica_that_cannot_serve_is_left_for_the_leader(code: ErrorCod
 
 async def test_a_log_that_a_replica_calls_cut_is_so_only_if_the_leader_says_it() -> None:
     """The replica may be behind: where an epoch ended, only the leader knows."""
-    sent_there = PartitionData(partition_index=0, preferred_read_replica=REPLICA, high_watermark=2)
+    sent_there = sent_to(REPLICA)
     cluster = Scripted(FIRST, sent_there, CUT, PartitionData(partition_index=0, records=batch(2, 3, b"c")))
     assert await read(cluster, 3) == [b"a", b"lost", b"c"]
     assert [one.fetch_offset for one in cluster.asked_for[:4]] == [0, 2, 2, 2]
@@ -174,9 +178,26 @@ async def test_a_node_is_asked_in_the_epoch_in_which_it_was_chosen(monkeypatch: 
     assert [one.current_leader_epoch for one in cluster.asked_for[:2]] == [-1, 7]
 
 
-async def test_a_replica_that_is_not_known_is_not_asked() -> None:
-    sent_there = PartitionData(partition_index=0, preferred_read_replica=99, high_watermark=2)
-    assert await read(Scripted(sent_there, FIRST), 2) == [b"a", b"lost"]
+class SendsAway(Scripted):
+    """Names a replica that nobody knows wherever a consumer says in which rack it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.racks: list[str] = []
+
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        if isinstance(request, FetchRequest):
+            self.racks.append(request.rack_id)
+            self.answers = [sent_to(99) if request.rack_id and len(self.racks) < 100 else FIRST]
+        return super().__call__(header, request)
+
+
+async def test_a_leader_that_names_a_replica_that_is_not_known_is_read_from_itself() -> None:
+    """After a look at the metadata, which may know it by then."""
+    cluster = SendsAway()
+    assert await read(cluster, 2, client_rack="here") == [b"a", b"lost"]
+    assert cluster.racks[:2] == ["here", ""]
+    assert len(cluster.asked(ApiKey.METADATA)) == 2
 
 
 async def test_a_batch_that_cannot_be_read_takes_nothing_from_other_partitions() -> None:
