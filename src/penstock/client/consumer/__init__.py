@@ -191,6 +191,7 @@ class Consumer:
                 self._subscription.all_is_handed_out()
             left = deadline - loop.time()
             if left <= 0:
+                await asyncio.sleep(0)  # who polls without a time-out must not keep fetches from their work
                 return []
             try:
                 async with asyncio.timeout(left):

@@ -170,8 +170,9 @@ class Preparation:
         if missing and self._settings.group_id is not None:
             stable = isolation_level(self._settings) == IsolationLevel.READ_COMMITTED
             committed = await fetch_committed(self._cluster, self.group_id, missing, require_stable=stable)
+            unknown = set(self._subscription.without_position())
             for partition, position in committed.items():
-                if partition in self._subscription.partitions:
+                if partition in unknown:  # else it was given up or sought elsewhere meanwhile
                     self._subscription.seek(partition, position.offset, position.leader_epoch)
         for partition in self._subscription.without_position():
             timestamp_ms = reset_timestamp(self._settings)

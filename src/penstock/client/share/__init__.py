@@ -188,8 +188,11 @@ class ShareConsumer:
                 self._requests.acknowledge(self._deliveries.take())
             self._requests.send(wants_records=not records)
             left = deadline - loop.time()
-            if records or left <= 0:
+            if records:
                 return records
+            if left <= 0:
+                await asyncio.sleep(0)  # who polls without a time-out must not keep fetches from their work
+                return []
             try:
                 async with asyncio.timeout(left):
                     await self._news.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,12 +25,21 @@ from penstock.protocol.messages.fetch import (
     PartitionData,
 )
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from penstock.protocol.records import Record, encode_batch
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
 P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 PATIENCE_S = 30  # a loop that comes to nothing would wait for ever
+ENOUGH = 100_000
+"""Polls that each give the event loop a turn."""
 COUNT, EPOCH = 5, 3
 ALL = list(range(COUNT))
 
@@ -42,6 +51,8 @@ class Log(FakeCluster):
         super().__init__(partitions)
         self.committed: list[tuple[int, int, int]] = []
         self.end = PartitionData(high_watermark=COUNT)
+        self.on_committed: Callable[[], None] = lambda: None
+        """Called when the group's position, which is 2, is looked up."""
 
     def __call__(self, header: RequestHeader, request: Message) -> Reply:
         if isinstance(request, OffsetCommitRequest):
@@ -51,6 +62,15 @@ class Log(FakeCluster):
                 for row in topic.partitions
             ]
             return OffsetCommitResponse()
+        if isinstance(request, OffsetFetchRequest):
+            self.on_committed()
+            places = [OffsetFetchResponsePartitions(partition_index=0, committed_offset=2)]
+            groups = [
+                OffsetFetchResponseGroup(
+                    group_id="g", topics=[OffsetFetchResponseTopics(name=TOPIC, partitions=places)]
+                )
+            ]
+            return OffsetFetchResponse(groups=groups)
         if isinstance(request, FetchRequest):
             (topic,) = request.topics
             rows = [self._fetched(row) for row in topic.partitions]
@@ -169,6 +189,23 @@ async def test_what_a_fetch_ahead_tells_takes_nothing_from_a_loop(end: Partition
             if len(offsets) == COUNT:
                 break
         assert offsets == ALL
+
+
+async def test_who_polls_without_a_time_out_gets_records() -> None:
+    async with reading(Log()) as consumer:
+        for _ in range(ENOUGH):
+            if records := await consumer.poll(timeout_ms=0):
+                break
+        assert [record.offset for record in records] == ALL
+
+
+async def test_a_position_that_is_sought_while_it_is_looked_up_is_where_it_goes_on() -> None:
+    log = Log()
+    async with reading(log) as consumer:
+        log.on_committed = lambda: consumer.seek(P0, 4)
+        await consumer.assign([])
+        await consumer.assign([P0])
+        assert [record.offset for record in await consumer.poll(PATIENCE_S * 1000)] == [4]
 
 
 class Failing(ConsumerInterceptor):

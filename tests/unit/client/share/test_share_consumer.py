@@ -22,6 +22,8 @@ from penstock.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from penstock.protocol.messages.share_fetch import ShareFetchRequest
 
 PATIENCE_S = 20
+ENOUGH = 100_000
+"""Polls that each give the event loop a turn."""
 T0 = TopicPartition(TOPIC, 0)
 
 
@@ -76,6 +78,17 @@ async def test_the_next_poll_accepts_what_the_last_one_returned() -> None:
         fetches: list[ShareFetchRequest] = brokers.asked(ShareFetchRequest)
         assert [fetch.share_session_epoch for fetch in fetches] == list(range(len(fetches)))
         assert brokers.asked(ShareAcknowledgeRequest) == [], "they went with the fetch"
+
+
+async def test_who_polls_without_a_time_out_gets_records() -> None:
+    async with brokers_that_share() as brokers, consumer(brokers) as one:
+        brokers.produce(0, b"a")
+        await one.subscribe([TOPIC])
+        await happens(lambda: one._member.assignment)
+        for _ in range(ENOUGH):
+            if found := await one.poll(0):
+                break
+        assert [record.value for record in found] == [b"a"]
 
 
 async def test_each_record_is_accepted_released_or_rejected() -> None:
