@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 from penstock.client.connection import Answer, Connection, KnownNode
 from penstock.client.errors import (
     AnswerTooLargeError,
+    ClientError,
     ClusterUnreachableError,
     ConnectionFailedError,
     WrongNodeError,
@@ -381,7 +382,7 @@ class ClusterClient:
         """Refresh the metadata after a failure, if the cluster can be reached: leaders may have changed."""
         try:
             await self.refresh(sorted({partition.topic for partition in partitions}))
-        except ConnectionFailedError:
+        except (ClientError, KafkaError):
             pass  # the next attempt says so
 
     async def from_controller(self, message: Message, answer: type[Answer], *about: str | None) -> Answer:

@@ -281,7 +281,10 @@ class Fetcher:
     async def _look_again(self) -> None:
         self._failures += 1
         await asyncio.sleep(self._settings.backoff_ms(self._failures - 1) / 1000)
-        await self._cluster.look_again(self._subscription.partitions)
+        try:
+            await self._cluster.refresh(sorted({partition.topic for partition in self._subscription.partitions}))
+        except ConnectionFailedError:
+            pass  # the next attempt says so
 
     def _request(
         self, asked: Mapping[TopicPartition, FetchPartition], topic_ids: Mapping[str, UUID], rack: str

@@ -59,7 +59,10 @@ class Sender:
             self._news.clear()
             for batch in self._accumulator.drop_expired(self._now_ms()):
                 self._give_up(batch, self._timed_out(batch))
-            await self._send_ready()
+            try:
+                await self._send_ready()
+            except Exception as error:  # a fault of ours: what waits is tried again until its time is over
+                self._note(error)
             if self.stopped and not self._accumulator:  # what was left may have failed just now
                 break
             next_ms = self._accumulator.next_ready_ms()
@@ -68,8 +71,7 @@ class Sender:
                     await self._news.wait()
             except TimeoutError:
                 pass
-        for task in list(self._requests):
-            await task
+        await asyncio.gather(*self._requests, return_exceptions=True)
 
     def abandon(self, error: ClientError) -> None:
         """Fails all batches but those in flight."""
@@ -157,7 +159,7 @@ class Sender:
         if unknown or self._cluster.metadata_is_old:
             try:
                 await self._cluster.refresh(unknown or sorted({p.topic for p in ready}))
-            except ConnectionFailedError as error:
+            except (ClientError, KafkaError) as error:
                 self._note(error)
                 return False
             self._note(None)
@@ -165,27 +167,37 @@ class Sender:
 
     async def _send(self, node_id: int, batches: Sequence[PendingBatch]) -> None:
         try:
+            moved = await self._deliver(node_id, batches)
+            if moved:
+                await self._cluster.look_again(moved)
+        finally:
+            self._in_flight[node_id] -= 1
+            self.wake()
+
+    async def _deliver(self, node_id: int, batches: Sequence[PendingBatch]) -> list[TopicPartition]:
+        """Settles each batch; returns the partitions whose leaders are to be looked up again."""
+        try:
             connection = await self._cluster.connection(node_id)
             await connection.writable()
             if self._settings.acks == 0:
                 connection.send_without_answer(self._request(batches), newest=NEWEST_BY_NAME)
                 for batch in batches:
                     self._succeed(batch, NO_OFFSET, -1)
-            else:
-                await self._exchange(node_id, connection, batches)
+                return []
+            return await self._exchange(node_id, connection, batches)
         except (ClientError, KafkaError) as error:
             for batch in batches:
                 self._fail(batch, error)
-            await self._cluster.look_again(batch.partition for batch in batches)
+            return [batch.partition for batch in batches]
         except Exception as error:  # a fault of ours, or a record that cannot be encoded: no caller may wait for ever
             for batch in batches:
                 self._accumulator.done(batch)
                 self._give_up(batch, error)
-        finally:
-            self._in_flight[node_id] -= 1
-            self.wake()
+            return []
 
-    async def _exchange(self, node_id: int, connection: Connection, batches: Sequence[PendingBatch]) -> None:
+    async def _exchange(
+        self, node_id: int, connection: Connection, batches: Sequence[PendingBatch]
+    ) -> list[TopicPartition]:
         response = await connection.request(self._request(batches), ProduceResponse, newest=self._newest)
         answers = {
             TopicPartition(topic.name, row.index): row
@@ -196,7 +208,7 @@ class Sender:
             partition: row.current_leader for partition, row in answers.items() if row.error_code in LED_ELSEWHERE
         }
         learned = self._cluster.learn(node_id, led_elsewhere, response.node_endpoints)
-        moved: list[PendingBatch] = []
+        moved: list[TopicPartition] = []
         for batch in batches:
             row = answers.get(batch.partition)
             if row is None:
@@ -208,9 +220,8 @@ class Sender:
                 self._fail(batch, KafkaError(error_code(row.error_code), about), pause_ms=0)
             else:
                 self._refused(batch, row)
-                moved.append(batch)
-        if moved:
-            await self._cluster.look_again(batch.partition for batch in moved)
+                moved.append(batch.partition)
+        return moved
 
     @property
     def _newest(self) -> int:

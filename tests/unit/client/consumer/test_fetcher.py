@@ -12,6 +12,7 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
 from penstock.client.cluster import ClusterClient
 from penstock.client.connection import Connection
 from penstock.client.consumer import Consumer
+from penstock.client.errors import AuthenticationFailedError
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -235,3 +236,18 @@ async def test_a_batch_that_cannot_be_read_takes_nothing_from_other_partitions()
             PARTITION: 2,
             other: 0,
         }
+
+
+async def test_a_log_in_that_fails_while_leaders_are_looked_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(*what: object) -> None:
+        raise AuthenticationFailedError("the password was changed")
+
+    cluster, settings = Scripted(FIRST), ConsumerSettings(retry_backoff_ms=1)
+    async with fake_broker(cluster) as cluster.broker, Consumer([cluster.broker.address], settings) as consumer:
+        await consumer.assign([PARTITION])
+        consumer.seek(PARTITION, 0)
+        cluster.leaderless = {0}
+        await consumer.cluster.refresh([TOPIC])
+        monkeypatch.setattr(consumer.cluster, "refresh", refused)
+        with pytest.raises(AuthenticationFailedError):
+            await consumer.poll(PATIENCE_MS)

@@ -3,12 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.unit.client.fake_broker import Reply, fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script
 
-from penstock.client.errors import DeliveryTimedOutError, ProducerClosedError, TransactionFailedError
+from penstock.client.cluster import ClusterClient
+from penstock.client.errors import (
+    AuthenticationFailedError,
+    DeliveryTimedOutError,
+    ProducerClosedError,
+    TransactionFailedError,
+    UnusableSettingsError,
+)
+from penstock.client.metadata import ClusterMetadata
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import TopicPartition
@@ -109,6 +118,49 @@ async def test_a_refusal_that_names_nobody_who_can_be_asked_has_the_leader_looke
         asked = len(cluster.asked(ApiKey.METADATA))
         assert (await producer.send_and_wait(TOPIC, b"v")).offset == 4
         assert len(cluster.asked(ApiKey.METADATA)) == asked + 1
+
+
+def refreshing_fails_once(monkeypatch: pytest.MonkeyPatch, cluster: ClusterClient, error: Exception) -> None:
+    refresh, errors = cluster.refresh, [error]
+
+    async def failing(*what: Any, **how: Any) -> ClusterMetadata:
+        if errors:
+            raise errors.pop()
+        return await refresh(*what, **how)
+
+    monkeypatch.setattr(cluster, "refresh", failing)
+
+
+FAILURES = [
+    AuthenticationFailedError("the password was changed"),
+    UnusableSettingsError("the file of keys is not there"),
+    KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "of metadata"),
+]
+
+
+@pytest.mark.parametrize("error", [*FAILURES, RuntimeError("a fault of ours")], ids=lambda one: type(one).__name__)
+async def test_whatever_fails_while_leaders_are_looked_up_does_not_end_the_producer(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with producing(answer(ErrorCode.NONE, 3)) as (cluster, producer):
+        cluster.leaderless = {0}
+        await producer.cluster.refresh([TOPIC])
+        cluster.leaderless = set()
+        refreshing_fails_once(monkeypatch, producer.cluster, error)
+        async with asyncio.timeout(10):
+            assert (await producer.send_and_wait(TOPIC, b"v", partition=0)).offset == 3
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=lambda one: type(one).__name__)
+async def test_whatever_fails_after_an_answer_does_not_settle_its_batches_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    refused = answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    async with producing(refused, answer(ErrorCode.NONE, 4)) as (_, producer):
+        await producer.cluster.topic(TOPIC)
+        refreshing_fails_once(monkeypatch, producer.cluster, error)
+        async with asyncio.timeout(10):
+            assert (await producer.send_and_wait(TOPIC, b"v")).offset == 4
 
 
 async def test_a_duplicate_is_a_success() -> None:
