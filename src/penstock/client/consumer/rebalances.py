@@ -67,9 +67,10 @@ class Rebalances:
     async def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit first, so that the next owner repeats nothing; then tell the listener."""
         await self._commit()
-        await self.listener.on_revoked(partitions)
-        kept = self._subscription.partitions.keys() - set(partitions)
-        self._subscription.set_partitions(kept)
+        try:
+            await self.listener.on_revoked(partitions)
+        finally:
+            self._subscription.set_partitions(self._subscription.partitions.keys() - set(partitions))
 
     async def _prepare(self, topics: Collection[str]) -> None:
         held = list(self._subscription.partitions)
@@ -84,18 +85,32 @@ class Rebalances:
 
     async def _lose(self, held: Sequence[TopicPartition]) -> None:
         """Other members may own them already: nothing can be committed."""
-        if held:
-            await self.listener.on_lost(held)
-        self._subscription.set_partitions(())
+        try:
+            if held:
+                await self.listener.on_lost(held)
+        finally:
+            self._subscription.set_partitions(())
 
     async def _settle(self, assigned: Sequence[TopicPartition]) -> None:
-        if self._group.lost:  # on its way in: it came back under another member id
-            await self._lose(list(self._subscription.partitions))
-            self._group.lost = False
-        held = list(self._subscription.partitions)
-        revoked = [partition for partition in held if partition not in assigned]
-        if revoked:
-            await self.give_up(revoked)
-            self._group.must_join = True
+        """Whatever the listener raises: the group has given these partitions, and waits for the others."""
+        failure = None
+        try:
+            await self._give_up_all_but(assigned)
+        except Exception as error:
+            failure = error
+        kept = self._subscription.partitions.keys() & set(assigned)
         self._subscription.set_partitions(assigned)
-        await self.listener.on_assigned([partition for partition in assigned if partition not in held])
+        await self.listener.on_assigned([partition for partition in assigned if partition not in kept])
+        if failure is not None:
+            raise failure
+
+    async def _give_up_all_but(self, assigned: Sequence[TopicPartition]) -> None:
+        if self._group.lost:  # on its way in: it came back under another member id
+            try:
+                await self._lose(list(self._subscription.partitions))
+            finally:
+                self._group.lost = False
+        revoked = [partition for partition in self._subscription.partitions if partition not in assigned]
+        if revoked:
+            self._group.must_join = True
+            await self.give_up(revoked)

@@ -62,8 +62,10 @@ class Reconciliations:
     async def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit first, so that the next owner repeats nothing; then tell the listener."""
         await self._commit()
-        await self.listener.on_revoked(partitions)
-        self._subscription.set_partitions(self._subscription.partitions.keys() - set(partitions))
+        try:
+            await self.listener.on_revoked(partitions)
+        finally:
+            self._subscription.set_partitions(self._subscription.partitions.keys() - set(partitions))
 
     async def _come_to(self, partitions: Collection[TopicPartition]) -> None:
         held = list(self._subscription.partitions)
@@ -78,9 +80,11 @@ class Reconciliations:
     async def _lose(self) -> None:
         """Other members may own them already: nothing can be committed."""
         held = list(self._subscription.partitions)
-        if held:
-            await self.listener.on_lost(held)
-        self._subscription.set_partitions(())
+        try:
+            if held:
+                await self.listener.on_lost(held)
+        finally:
+            self._subscription.set_partitions(())
 
     async def _named(self, target: frozenset[Place]) -> frozenset[TopicPartition] | None:
         """None while the metadata do not know some of the topics."""

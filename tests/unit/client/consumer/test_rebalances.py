@@ -37,6 +37,8 @@ class Member(RebalanceListener):
     def __init__(self, group: Group, held: Sequence[TopicPartition]) -> None:
         self.log: list[str] = []
         self.group = group
+        self.failures: list[Exception] = []
+        """What it raises when it is to give up something."""
         self.subscription = Subscription()
         self.subscription.set_partitions(held)
         for state in self.subscription.partitions.values():
@@ -49,12 +51,18 @@ class Member(RebalanceListener):
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self.log.append(f"revoked {' '.join(map(str, partitions))}")
+        self.fail()
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self.log.append(f"assigned {' '.join(map(str, partitions))}".strip())
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         self.log.append(f"lost {' '.join(map(str, partitions))}")
+        self.fail()
+
+    def fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop()
 
     async def go_on(self) -> dict[TopicPartition, int | None]:
         """Until all is settled; what is read then, and from where."""
@@ -120,3 +128,40 @@ async def test_a_member_that_stops_joins_no_longer() -> None:
     await member.rebalances.stop()
     assert not member.rebalances.is_joining
     assert member.log == []
+
+
+@pytest.mark.parametrize(
+    ("is_cooperative", "gives", "is_lost", "log", "read"),
+    [
+        (True, [[T0], [T0]], False, ["commit", "revoked t-1", "assigned", "assigned"], {T0: 7}),
+        (False, [[T0]], False, ["commit", "revoked t-0 t-1", "assigned t-0"], {T0: None}),
+        (True, [[T0]], True, ["lost t-0 t-1", "assigned t-0"], {T0: None}),
+        (False, [[T0]], True, ["lost t-0 t-1", "assigned t-0"], {T0: None}),
+    ],
+)
+async def test_a_listener_that_fails_does_not_keep_what_the_group_gives_to_others(
+    is_cooperative: bool,
+    gives: list[list[TopicPartition]],
+    is_lost: bool,
+    log: list[str],
+    read: dict[TopicPartition, int | None],
+) -> None:
+    member = Member(Group(*gives, is_cooperative=is_cooperative), [T0, T1])
+    member.group.lost = is_lost
+    member.failures = [RuntimeError("the application's")]
+    with pytest.raises(RuntimeError):
+        await member.go_on()
+    assert T1 not in member.subscription.partitions
+    assert await member.go_on() == read
+    assert (member.log, member.group.gives) == (log, [])
+
+
+async def test_one_that_comes_back_as_another_takes_what_it_is_given_though_its_listener_fails() -> None:
+    member = Member(Group([T0], is_cooperative=True), [T0])
+    member.group.comes_back_as_another = True
+    member.failures = [RuntimeError("the application's")]
+    with pytest.raises(RuntimeError):
+        await member.go_on()
+    assert member.log == ["lost t-0", "assigned t-0"]
+    assert await member.go_on() == {T0: None}
+    assert not member.group.lost
