@@ -151,6 +151,12 @@ class AssignedMembership:
     # -- what runs in the background ----------------------------------------------------------------------------------
 
     async def _beat(self, application: asyncio.AbstractEventLoop) -> None:
+        try:
+            await self._beat_until_the_end(application)
+        except Exception as error:  # a fault of ours: the application hears of it, too
+            self.error = error
+
+    async def _beat_until_the_end(self, application: asyncio.AbstractEventLoop) -> None:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
         self._wake = lambda: loop.call_soon_threadsafe(woken.set)
         assert self._beats_cluster is not None

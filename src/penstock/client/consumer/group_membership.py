@@ -94,15 +94,24 @@ class GroupMembership:
                 self.must_join = True
 
     async def join(self, topics: Collection[str]) -> list[TopicPartition]:
-        """Returns the partitions that this member is given in the next generation."""
+        """Returns the partitions that this member is given in the next generation. One that fails is still to join."""
         await self._heartbeats.stop()
+        try:
+            assigned = await self._join_until_it_is_in(topics)
+        except BaseException:
+            self.must_join = True
+            raise
+        self._owned, self._owned_generation = assigned, self._generation
+        self._heartbeats.start(self.membership, self._cluster.addresses_for(self.group_id))
+        return assigned
+
+    async def _join_until_it_is_in(self, topics: Collection[str]) -> list[TopicPartition]:
         failures = 0
         self.lost = False
         while True:
             self.must_join = False
             try:
-                assigned = await self._join_once(topics)
-                break
+                return await self._join_once(topics)
             except (ConnectionFailedError, KafkaError) as error:
                 if isinstance(error, KafkaError):
                     if error.code in AS_SOMEBODY_ELSE:
@@ -110,16 +119,12 @@ class GroupMembership:
                     if error.code in _JOIN_AGAIN:
                         continue
                     if not error.retriable:
-                        self.must_join = True
                         raise
                 else:
                     self._cluster.forget_coordinator(self.group_id)
                 await asyncio.sleep(self._settings.backoff_ms(failures) / 1000)
                 failures += 1
                 await self._cluster.look_again()
-        self._owned, self._owned_generation = assigned, self._generation
-        self._heartbeats.start(self.membership, self._cluster.addresses_for(self.group_id))
-        return assigned
 
     async def leave(self, reason: str) -> None:
         """The other members rebalance at once. A static member (KIP-345) only stops: it is expected back."""

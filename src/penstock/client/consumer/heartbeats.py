@@ -41,7 +41,7 @@ class _Pulse:
     """One generation's heartbeats; the outcome of an earlier generation's is ignored."""
 
     def __init__(self) -> None:
-        self.ending: Ending | ClientError | KafkaError | None = None
+        self.ending: Ending | Exception | None = None
 
 
 class Heartbeats:
@@ -69,7 +69,7 @@ class Heartbeats:
         self._beating = self._background.submit(self._beat(membership, self._pulse, asyncio.get_running_loop()))
         self._beating.add_done_callback(lambda _: self._on_news())
 
-    def take_ending(self) -> Ending | ClientError | KafkaError | None:
+    def take_ending(self) -> Ending | Exception | None:
         """How they ended, once; None while they go on."""
         ending, self._pulse.ending = self._pulse.ending, None
         return ending
@@ -95,6 +95,14 @@ class Heartbeats:
     # What runs in the background
 
     async def _beat(self, membership: Membership, pulse: _Pulse, application: asyncio.AbstractEventLoop) -> None:
+        try:
+            pulse.ending = await self._beat_until_the_end(membership, application)
+        except Exception as error:  # a fault of ours: the application hears of it, too
+            pulse.ending = error
+
+    async def _beat_until_the_end(
+        self, membership: Membership, application: asyncio.AbstractEventLoop
+    ) -> Ending | Exception:
         loop = asyncio.get_running_loop()
         assert self._cluster is not None
         answered_at = loop.time()
@@ -105,8 +113,7 @@ class Heartbeats:
                 limit_ms = self._settings.max_poll_interval_ms
                 reason = f"not polled for {limit_ms} ms (max.poll.interval.ms)"
                 await leave_group(self._cluster, self._group_id, membership, reason)
-                ending = Ending.LOST
-                break
+                return Ending.LOST
             try:
                 if await self._beat_once(self._cluster, membership):
                     self.commit_is_asked = True
@@ -118,7 +125,7 @@ class Heartbeats:
                 ending = _ending_of(error)
             if ending is None and (loop.time() - answered_at) * 1000 >= self._settings.session_timeout_ms:
                 ending = Ending.LOST
-        pulse.ending = ending
+        return ending
 
     async def _beat_once(self, cluster: ClusterClient, membership: Membership) -> bool:
         """Whether the coordinator asks for a commit."""

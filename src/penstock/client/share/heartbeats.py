@@ -27,7 +27,7 @@ class ShareHeartbeats:
         self._background: Background | None = None
         self._cluster: ClusterClient | None = None
         self._beating: asyncio.Future[None] | None = None
-        self._error: ClientError | KafkaError | None = None
+        self._error: Exception | None = None
         self._polled_at = 0.0
 
     def polled(self) -> None:
@@ -47,6 +47,7 @@ class ShareHeartbeats:
             self._background = self._settings.background(f"heartbeats of share group {self._member.group_id}")
             self._cluster = ClusterClient(addresses, self._settings)
         self._beating = self._background.submit(self._beat(asyncio.get_running_loop()))
+        self._beating.add_done_callback(lambda _: self._on_news())
 
     async def close(self) -> None:
         """Leave the group."""
@@ -70,6 +71,12 @@ class ShareHeartbeats:
     # What runs in the background
 
     async def _beat(self, application: asyncio.AbstractEventLoop) -> None:
+        try:
+            await self._beat_until_the_end(application)
+        except Exception as error:  # a fault of ours: the application hears of it, too
+            self._error = error
+
+    async def _beat_until_the_end(self, application: asyncio.AbstractEventLoop) -> None:
         loop = asyncio.get_running_loop()
         assert self._cluster is not None
         failures = 0
@@ -83,7 +90,6 @@ class ShareHeartbeats:
                     self._member.lose()
                 elif not (isinstance(error, ConnectionFailedError) or getattr(error, "retriable", False)):
                     self._error = _told(error)
-                    application.call_soon_threadsafe(self._on_news)
                     return
                 is_news, pause_ms = not self._member.is_member, self._settings.backoff_ms(failures)
                 failures += 1

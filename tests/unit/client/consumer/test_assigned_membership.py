@@ -11,6 +11,7 @@ import pytest
 from tests.unit.client.fake_cluster import TOPIC, FakeCluster, served_in_a_thread
 
 from penstock.client.consumer import Consumer
+from penstock.client.consumer.assigned_membership import AssignedMembership
 from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import OffsetAndMetadata, TopicPartition
@@ -203,3 +204,14 @@ async def test_an_expression_goes_to_the_coordinator() -> None:
         said = [request for request in coordinator.beats if request.subscribed_topic_regex]
         assert [(request.subscribed_topic_names, request.subscribed_topic_regex) for request in said] == [([], "t|u")]
         assert consumer.assignment == [P0, P1]
+
+
+async def test_heartbeats_do_not_end_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fault(*what: object) -> float:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(AssignedMembership, "_beat_once", fault)
+    coordinator = Coordinator()
+    async with member(coordinator) as consumer:
+        with pytest.raises(RuntimeError, match="a fault of ours"):
+            await until(consumer, coordinator, "owns [0, 1]")

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,8 +10,11 @@ import pytest
 from tests.unit.client.fake_cluster import FakeCluster, served_in_a_thread
 
 from penstock.client.consumer import Consumer
+from penstock.client.consumer.group_membership import GroupMembership
+from penstock.client.consumer.heartbeats import Heartbeats
 from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.consumer_protocol import decode_subscription, encode_assignment
+from penstock.client.errors import AuthenticationFailedError
 from penstock.client.settings import ConsumerSettings
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -326,3 +329,37 @@ async def test_who_commits_by_itself_does_not_say_that_it_can() -> None:
             await consumer.poll(timeout_ms=10)
     assert not any(coordinator.can)
     assert not coordinator.commits
+
+
+async def _fault(*what: object) -> None:
+    raise RuntimeError("a fault of ours")
+
+
+async def test_heartbeats_do_not_end_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Heartbeats, "_beat_once", _fault)
+    async with member(Coordinator()) as consumer:
+        await consumer.subscribe(["t"], listener=Listening(consumer))
+        with pytest.raises(RuntimeError, match="a fault of ours"):
+            await consumer.poll(timeout_ms=PATIENCE_S * 1000)
+
+
+async def test_a_member_that_could_not_join_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it was that failed: a log-in, an answer that cannot be read."""
+    join, failures = GroupMembership._join_once, [AuthenticationFailedError("the password was changed")]
+
+    async def joins(self: GroupMembership, topics: Collection[str]) -> list[TopicPartition]:
+        if failures:
+            raise failures.pop()
+        return await join(self, topics)
+
+    monkeypatch.setattr(GroupMembership, "_join_once", joins)
+    async with member(Coordinator()) as consumer:
+        listener = Listening(consumer)
+        await consumer.subscribe(["t"], listener=listener)
+        with pytest.raises(AuthenticationFailedError):
+            await consumer.poll(timeout_ms=PATIENCE_S * 1000)
+        for _ in range(100):
+            await consumer.poll(timeout_ms=10)
+            if listener.calls:
+                break
+        assert listener.calls == ["assigned"]

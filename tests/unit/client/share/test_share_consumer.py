@@ -15,6 +15,7 @@ from penstock.client.settings import ShareConsumerSettings
 from penstock.client.share import ShareConsumer
 from penstock.client.share.acknowledgements import AcknowledgeType
 from penstock.client.share.blocking import BlockingShareConsumer
+from penstock.client.share.heartbeats import ShareHeartbeats
 from penstock.client.share.records import SharedRecord
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -270,6 +271,17 @@ async def test_a_member_that_is_not_known_any_more_joins_again() -> None:
         assert (again.member_id, again.subscribed_topic_names) == (first.member_id, [TOPIC])
         brokers.produce(0, b"a")
         assert len(await records(one, 1)) == 1
+
+
+async def test_heartbeats_do_not_end_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fault(*what: object) -> bool:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(ShareHeartbeats, "_beat_once", fault)
+    async with brokers_that_share() as brokers, consumer(brokers) as one:
+        await one.subscribe([TOPIC])
+        with pytest.raises(RuntimeError, match="a fault of ours"):
+            await records(one, 1)
 
 
 async def test_partitions_come_and_go_with_the_assignment() -> None:
