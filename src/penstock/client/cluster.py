@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 from penstock.client.connection import Answer, Connection, KnownNode
 from penstock.client.errors import (
     AnswerTooLargeError,
+    ClientClosedError,
     ClientError,
     ClusterUnreachableError,
     ConnectionFailedError,
@@ -79,6 +80,7 @@ class ClusterClient:
         self._links: dict[_Purpose, Link] = {}
         self._seed: Connection | None = None
         self._seeking = asyncio.Lock()
+        self._is_closed = False
         self._coordinators: dict[tuple[int, str], int] = {}
         """By the type of a key, and the key."""
         self._refreshed_at = 0.0
@@ -95,10 +97,13 @@ class ClusterClient:
 
     async def start(self) -> None:
         """Reach one broker and learn of the others; `ClusterUnreachableError` if no bootstrap address answers."""
+        self._is_closed = False
         await self._connect_seed()
         await self.refresh([])
 
     async def close(self) -> None:
+        """Nothing opens connections from now on."""
+        self._is_closed = True
         links, seed = list(self._links.values()), self._seed
         self._links.clear()
         self._seed = None
@@ -211,7 +216,12 @@ class ClusterClient:
         """A connection of its own: nothing of a group stands behind a long fetch."""
         return await self._connection(_Purpose(await self.coordinator(key, key_type), coordinator=True))
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClientClosedError("this client is closed")
+
     async def _connection(self, purpose: _Purpose) -> Connection:
+        self._check_open()
         link = self._links.get(purpose)
         if link is None:
             link = self._links[purpose] = Link(partial(self._connect, purpose.node_id))
@@ -253,12 +263,18 @@ class ClusterClient:
         async with self._seeking:
             if self._seed is not None and not self._seed.closed:
                 return self._seed
+            self._check_open()
             for address in await self._bootstrap_addresses():
                 try:
-                    self._seed = await self._reconnects.connect(address)
-                    return self._seed
+                    found = await self._reconnects.connect(address)
                 except ConnectionFailedError as error:
                     failures.append(str(error))
+                    continue
+                if self._is_closed:
+                    found.abort("the client was closed meanwhile")
+                self._check_open()
+                self._seed = found
+                return found
         raise ClusterUnreachableError("; ".join(failures))
 
     async def _bootstrap_addresses(self) -> Sequence[Address]:

@@ -60,6 +60,10 @@ class TopicReplacedError(ClientError):
     """Stored positions are those of a topic that was deleted; another one has its name now."""
 
 
+class ClientClosedError(ClientError):
+    """What was asked for needs a connection, and this client is closed: it opens no others."""
+
+
 class ProducerClosedError(ClientError):
     """A send after close(), or one that close() could not wait for."""
 

@@ -8,7 +8,7 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
 from tests.unit.client.test_metadata import told
 
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import ClusterUnreachableError, ConnectionFailedError
+from penstock.client.errors import ClientClosedError, ClusterUnreachableError, ConnectionFailedError
 from penstock.client.messages import metadata_request
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
@@ -194,3 +194,29 @@ async def test_who_refused_may_name_the_next_leader_but_not_itself(leader: int, 
     place = TopicPartition("t", 0)
     named = {place: LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)}
     assert cluster.learn(1, named, []) == ({place} if is_known else set())
+
+
+async def test_a_client_that_is_closed_connects_to_nobody_until_it_is_started_again() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as fake.broker:
+        cluster = ClusterClient([fake.broker.address], SETTINGS)
+        await cluster.start()
+        await cluster.close()
+        for attempt in (cluster.any_connection(), cluster.connection(NODE_ID), cluster.refresh([])):
+            with pytest.raises(ClientClosedError):
+                await attempt
+        async with cluster:
+            assert (await cluster.any_connection()).address == fake.broker.address
+
+
+async def test_one_that_is_closed_while_it_looks_for_a_broker_keeps_no_connection() -> None:
+    fake = FakeCluster()
+    async with fake_broker(fake) as fake.broker:
+        cluster = ClusterClient([fake.broker.address], SETTINGS)
+        starting = asyncio.create_task(cluster.start())
+        while not fake.broker.requests:
+            await asyncio.sleep(0)
+        await cluster.close()
+        with pytest.raises(ClientClosedError):
+            await starting
+        assert cluster._seed is None

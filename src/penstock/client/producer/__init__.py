@@ -163,7 +163,9 @@ class Producer:
     # -- records ------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Send what is left, for `timeout_ms` at most (None: until each record is delivered or its time is over)."""
+        """Send what is left, for `timeout_ms` at most (None: until each record is delivered or its time is over), and
+        abort a transaction that is open and not prepared. Records that are left then fail with ProducerClosedError.
+        """
         if self._sending is None:
             return
         self._sender.stopped = True
@@ -172,10 +174,14 @@ class Producer:
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self._sending
+                if self._sender.transactions is not None:
+                    await self._sender.transactions.close()
         except TimeoutError:
-            self._sender.abandon(ProducerClosedError(f"the producer was closed after waiting for {timeout_ms} ms"))
+            pass
         finally:
             self._sending = None
+            waited = "" if timeout_ms is None else f" after waiting for {timeout_ms} ms"
+            await self._sender.end(ProducerClosedError(f"the producer was closed{waited}"))
             await self.cluster.close()
             if self._partitioner is not None:
                 self._partitioner.close()
@@ -192,8 +198,7 @@ class Producer:
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata]:
         """The record is queued; the future tells its offset. `partition` overrides the partitioner."""
-        if self._sending is None or self._sender.stopped:
-            raise ProducerClosedError("this producer is not open: send between start() and close()")
+        self._check_open()
         transactions = self._sender.transactions
         present = None if transactions is None else transactions.present()
         _check_bytes(key, value, headers)
@@ -218,6 +223,7 @@ class Producer:
             )
         if not self._accumulator.has_room(size):
             await self._make_room(size)
+        self._check_open()
         if transactions is not None and transactions.present() != present:
             raise TransactionFailedError("the transaction was ended while this record waited to be queued")
         loop = asyncio.get_running_loop()
@@ -228,6 +234,10 @@ class Producer:
             self._sender.wake()
             await asyncio.sleep(0)  # a caller that never waits for anything must not keep the sender from its work
         return delivery
+
+    def _check_open(self) -> None:
+        if self._sending is None or self._sender.stopped:
+            raise ProducerClosedError("this producer is not open: send between start() and close()")
 
     async def send_and_wait(
         self,

@@ -164,6 +164,13 @@ class Accumulator:
         """Without those in flight."""
         return self._drop(lambda batch: True)
 
+    def clear(self) -> list[PendingBatch]:
+        """All batches, also those in flight: nobody waits for an answer any more."""
+        in_flight = [queue.in_flight for queue in self._queues.values() if queue.in_flight is not None]
+        for batch in in_flight:
+            self.done(batch)
+        return in_flight + self.drop_all()
+
     def _drop(self, is_over: Callable[[PendingBatch], bool]) -> list[PendingBatch]:
         dropped: list[PendingBatch] = []
         for partition, queue in list(self._queues.items()):

@@ -73,6 +73,15 @@ class Sender:
                 pass
         await asyncio.gather(*self._requests, return_exceptions=True)
 
+    async def end(self, error: ClientError) -> None:
+        """Nothing is sent any more, nor waited for: what is left fails."""
+        requests = list(self._requests)
+        for request in requests:
+            request.cancel()
+        for batch in self._accumulator.clear():
+            self._give_up(batch, error)
+        await asyncio.gather(*requests, return_exceptions=True)
+
     def abandon(self, error: ClientError) -> None:
         """Fails all batches but those in flight."""
         for batch in self._accumulator.drop_all():

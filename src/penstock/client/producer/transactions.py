@@ -17,12 +17,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.committed_offsets import COORDINATOR_MOVED
 from penstock.client.connection import Connection
-from penstock.client.errors import ProducerFencedError, TransactionFailedError, TransactionStateError, raise_for
+from penstock.client.errors import (
+    ClientError,
+    ProducerFencedError,
+    TransactionFailedError,
+    TransactionStateError,
+    raise_for,
+)
 from penstock.client.messages import OUTSIDER, TRANSACTION_COORDINATOR, Membership
 from penstock.client.producer.sequences import Sequences
 from penstock.client.settings import ProducerSettings
@@ -326,6 +333,14 @@ class Transactions:
             await self._identify(*self._me)
         self.is_open, self.failure, self._prepared, self._is_ending = False, None, None, False
         self._partitions, self._has_more, self._may_be_committed = {}, False, False
+
+    async def close(self) -> None:
+        """Abort what is open, so that no reader waits for its time-out, unless somebody else decides about it, or has
+        decided already. What stands against that ends it later.
+        """
+        if self.is_open and self._prepared is None and not self._is_ending and self._fenced is None:
+            with suppress(ClientError, KafkaError):
+                await self.end(commits=False)
 
     async def _end(self, commits: bool) -> None:
         producer_id, epoch = self._me

@@ -12,6 +12,7 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import (
     AuthenticationFailedError,
+    ClientClosedError,
     DeliveryTimedOutError,
     ProducerClosedError,
     TransactionFailedError,
@@ -20,11 +21,11 @@ from penstock.client.errors import (
 from penstock.client.metadata import ClusterMetadata
 from penstock.client.producer import Producer
 from penstock.client.settings import ProducerSettings
-from penstock.client.values import TopicPartition
+from penstock.client.values import RecordMetadata, TopicPartition
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from penstock.protocol.messages.end_txn import EndTxnResponse
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -271,6 +272,57 @@ async def test_closing_in_time_gives_up_what_is_left() -> None:
         await producer.close(timeout_ms=1)
         with pytest.raises(ProducerClosedError, match="after waiting for 1 ms"):
             await delivery
+
+
+async def in_flight(cluster: FakeCluster, producer: Producer) -> list[asyncio.Future[RecordMetadata]]:
+    """A record that is under way, without an answer, and one behind it."""
+    first = await producer.send(TOPIC, b"under way")
+    while not cluster.asked(ApiKey.PRODUCE):
+        await asyncio.sleep(0)
+    return [first, await producer.send(TOPIC, b"behind it")]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_closing_gives_up_what_is_under_way_and_connects_to_nobody(*, is_cancelled: bool) -> None:
+    async with producing(lambda request: None) as (cluster, producer):
+        sent = await in_flight(cluster, producer)
+        if is_cancelled:
+            closing = asyncio.create_task(producer.close())
+            await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
+        else:
+            await producer.close(timeout_ms=1)
+        assert [type(delivery.exception()) for delivery in sent if delivery.done()] == [ProducerClosedError] * 2
+        assert not producer._sender._requests
+        with pytest.raises(ClientClosedError):
+            await producer.cluster.refresh([])
+
+
+async def test_a_record_that_waits_for_room_while_the_producer_is_closed_is_refused() -> None:
+    async with producing(answer(ErrorCode.NONE, 0), linger_ms=3_600_000, buffer_memory=600) as (_, producer):
+        first = await producer.send(TOPIC, bytes(100))
+        waits = asyncio.create_task(producer.send(TOPIC, b"late"))
+        await asyncio.sleep(0)
+        await producer.close()
+        assert (await first).offset == 0
+        async with asyncio.timeout(10):
+            with pytest.raises(ProducerClosedError):
+                await waits
+
+
+async def test_closing_aborts_an_open_transaction() -> None:
+    settings = {"transactional_id": "x", "linger_ms": 3_600_000}
+    async with producing(answer(ErrorCode.NONE, 0), **settings) as (cluster, producer):
+        cluster.scripts[ApiKey.ADD_PARTITIONS_TO_TXN] = [lambda _: AddPartitionsToTxnResponse()]
+        cluster.scripts[ApiKey.END_TXN] = [lambda _: EndTxnResponse()]
+        await producer.begin_transaction()
+        sent = await producer.send(TOPIC, b"v")
+        await producer.close()
+        assert (await sent).offset == 0
+        (end,) = cluster.asked(ApiKey.END_TXN)
+        assert isinstance(end, EndTxnRequest)
+        assert not end.committed
 
 
 async def test_closing_ends_when_the_last_records_fail_meanwhile() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.errors import ConnectionFailedError, DeliveryTimedOutError, TransactionStateError
 from penstock.client.producer.sequences import Sequences
-from penstock.client.producer.transactions import Transactions
+from penstock.client.producer.transactions import TWO_PHASES_SINCE, Transactions
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -24,7 +24,7 @@ class Cluster:
         self.epoch = 0
 
     async def coordinator_connection(self, *about: object) -> Any:
-        return SimpleNamespace(features={"transaction.version": 2})
+        return SimpleNamespace(features={"transaction.version": 2}, version_for=lambda key: TWO_PHASES_SINCE)
 
     async def to_coordinator(self, name: str, request: object, *how: object, **more: object) -> object:
         if not isinstance(request, EndTxnRequest):
@@ -38,8 +38,8 @@ class Cluster:
         return await attempt()
 
 
-async def with_records(cluster: Cluster, sequences: Sequences | None = None) -> Transactions:
-    settings = ProducerSettings(transactional_id="t")
+async def with_records(cluster: Cluster, sequences: Sequences | None = None, **more: Any) -> Transactions:
+    settings = ProducerSettings(transactional_id="t", **more)
     transactions = Transactions(cluster, settings, sequences or Sequences())  # type: ignore[arg-type]
     await transactions.begin()
     await transactions.add([TopicPartition("flights", 0)])
@@ -91,3 +91,24 @@ async def test_a_transaction_has_an_identity_after_one_of_which_the_coordinator_
     await transactions.end(commits=False)
     await transactions.begin()
     assert sequences.identity == (7, 1)
+
+
+async def test_who_closes_leaves_what_is_prepared_and_what_may_be_committed() -> None:
+    cluster = Cluster(ConnectionFailedError("gone"))
+    prepared = await with_records(cluster, transaction_two_phase_commit_enable=True)
+    prepared.prepare()
+    await prepared.close()
+    assert len(cluster.ends) == 1, "nobody was told of an end"
+    committing = await with_records(cluster)
+    with pytest.raises(ConnectionFailedError):
+        await committing.end(commits=True)
+    await committing.close()
+    assert committing.is_open
+
+
+@pytest.mark.parametrize("end", [EndTxnResponse(producer_id=7), ConnectionFailedError("gone")])
+async def test_who_closes_aborts_what_is_open_if_it_can(end: EndTxnResponse | Exception) -> None:
+    cluster = Cluster(end)
+    transactions = await with_records(cluster)
+    await transactions.close()
+    assert not cluster.ends
