@@ -13,7 +13,8 @@ the thread that started it; a call from any other raises `ConsumerMisuseError`, 
 import asyncio
 import re
 import threading
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Self
 
 from penstock.client.cluster import ClusterClient
@@ -85,17 +86,19 @@ class Consumer:
         await self.cluster.start()
 
     async def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Commit (if that is automatic) and leave the group, as far as that can be done in `timeout_ms`; end."""
+        """Commit (if that is automatic) and leave the group, as far as that can be done in `timeout_ms`; end. A second
+        more may go by until heartbeats have ended.
+        """
         self._own()
         await self._fetcher.close()
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self._preparation.close()
-        except TimeoutError:
-            pass  # the coordinator cannot be reached: it will notice by itself that this member is gone
+            await _in_time(self._preparation.close(), timeout_ms)
         finally:
-            await self.cluster.close()
-            self._thread = None
+            try:
+                await _in_time(self._preparation.end(), INTERRUPTED_CLOSE_MS)
+            finally:
+                await self.cluster.close()
+                self._thread = None
 
     def intercept(self, interceptor: ConsumerInterceptor) -> None:
         """Let it see what the others have left, from now on."""
@@ -311,3 +314,10 @@ class Consumer:
             raise ConsumerMisuseError("this consumer is not open: use it between start() and close()")
         if self._thread != threading.get_ident():
             raise ConsumerMisuseError("a consumer is not safe for several threads: use it in the one that started it")
+
+
+async def _in_time(work: Awaitable[None], timeout_ms: int) -> None:
+    """As far as it gets: a coordinator that cannot be reached will notice by itself that this member is gone."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_ms / 1000):
+            await work

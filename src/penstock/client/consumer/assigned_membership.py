@@ -91,22 +91,33 @@ class AssignedMembership:
 
     async def leave(self, reason: str) -> None:
         """A static member only stops: it is expected back."""
-        beating, self._beating, self._wake = self._beating, None, None
-        if beating is not None:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+        try:
+            await self._stop()
+            if self._background is not None and self._machine.epoch > 0:
+                assert self._beats_cluster is not None
+                await self._background.submit(_say(self._beats_cluster, self.group_id, self._machine.leaving()))
+        finally:
+            await self.close()
+        self._machine.forget()
+        self._machine.is_lost = False
+        self.must_join = True
+
+    async def close(self) -> None:
+        """Without a word to the coordinator."""
+        await self._stop()
         background, self._background = self._background, None
         if background is not None:
             assert self._beats_cluster is not None
             try:
-                if self._machine.epoch > 0:
-                    await background.submit(_say(self._beats_cluster, self.group_id, self._machine.leaving()))
                 await background.submit(self._beats_cluster.close())
             finally:
                 await background.close()
-        self._machine.forget()
-        self._machine.is_lost = False
-        self.must_join = True
+
+    async def _stop(self) -> None:
+        beating, self._beating, self._wake = self._beating, None, None
+        if beating is not None:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
 
     # -- what the application's side does -----------------------------------------------------------------------------
 

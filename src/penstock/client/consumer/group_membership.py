@@ -126,9 +126,13 @@ class GroupMembership:
                 failures += 1
                 await self._cluster.look_again()
 
+    async def close(self) -> None:
+        """Without a word to the coordinator."""
+        await self._heartbeats.close()
+
     async def leave(self, reason: str) -> None:
         """The other members rebalance at once. A static member (KIP-345) only stops: it is expected back."""
-        await self._heartbeats.close()
+        await self.close()
         self._owned, self._owned_generation = [], NO_GENERATION
         await leave_group(self._cluster, self.group_id, self.membership, reason)
         self._forget_member()

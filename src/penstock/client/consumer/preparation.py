@@ -111,11 +111,27 @@ class Preparation:
         await self._settle_commit()
         await self.leave("the consumer was closed")
 
-    async def leave(self, reason: str) -> None:
+    async def end(self) -> None:
+        """However far closing has got: nothing goes on, and no heartbeat says that this member lives."""
+        try:
+            await self._stop_preparing()
+            if self._committing is not None:
+                self._committing.cancel()
+                await self._settle_commit()
+            if self._rebalances is not None:
+                await self._rebalances.stop()
+        finally:
+            if self._group is not None:
+                await self._group.close()
+
+    async def _stop_preparing(self) -> None:
         running, self._running = self._running, None
         if running is not None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    async def leave(self, reason: str) -> None:
+        await self._stop_preparing()
         if self._group is None or self._rebalances is None or not self._subscription.by_group:
             await self._commit_quietly()
             return

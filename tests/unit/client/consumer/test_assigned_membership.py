@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -215,3 +216,14 @@ async def test_heartbeats_do_not_end_in_silence(monkeypatch: pytest.MonkeyPatch)
     async with member(coordinator) as consumer:
         with pytest.raises(RuntimeError, match="a fault of ours"):
             await until(consumer, coordinator, "owns [0, 1]")
+
+
+async def test_a_member_that_cannot_be_closed_in_time_lives_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator = Coordinator()
+    async with member(coordinator) as consumer:
+        await until(consumer, coordinator, "owns [0, 1]")
+        monkeypatch.setattr(coordinator, "_committed", lambda request: None)
+        await consumer.close(timeout_ms=1)
+        assert not [it for it in threading.enumerate() if it.name.startswith("heartbeats of group")]
+        monkeypatch.undo()
+        await consumer.start()

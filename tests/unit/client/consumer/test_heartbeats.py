@@ -363,3 +363,23 @@ async def test_a_member_that_could_not_join_tries_again(monkeypatch: pytest.Monk
             if listener.calls:
                 break
         assert listener.calls == ["assigned"]
+
+
+class Deaf(Coordinator):
+    """Answers no commit."""
+
+    def __call__(self, header, request):  # type: ignore[no-untyped-def]
+        return None if isinstance(request, OffsetCommitRequest) else super().__call__(header, request)  # type: ignore[no-untyped-call]
+
+
+async def test_a_member_that_cannot_be_closed_in_time_lives_no_longer() -> None:
+    coordinator = Deaf()
+    settings = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, enable_auto_commit=True)
+    with served_in_a_thread(coordinator) as broker:
+        consumer = Consumer([broker.address], settings)
+        await consumer.start()
+        await consumer.subscribe(["t"], listener=Listening(consumer, coordinator.third_beat))
+        while not coordinator.third_beat.is_set():
+            await consumer.poll(timeout_ms=10)
+        await consumer.close(timeout_ms=1)
+        assert not [it for it in threading.enumerate() if it.name.startswith("heartbeats of group")]
