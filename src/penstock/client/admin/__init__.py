@@ -31,13 +31,13 @@ from penstock.client.admin.users import UserAdmin
 from penstock.client.at_leaders import Failures
 from penstock.client.cluster import ClusterClient
 from penstock.client.controllers import ControllerClient
-from penstock.client.errors import raise_for
+from penstock.client.errors import UnsupportedByBrokerError, raise_for
 from penstock.client.log_offsets import list_offsets, list_offsets_that_can_be_had
 from penstock.client.messages import Found
 from penstock.client.settings import ClientSettings
 from penstock.client.values import IsolationLevel, OffsetAndTimestamp, TopicPartition
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, error_code
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -208,9 +208,7 @@ class Admin:
         """Empty if the node does not know the request, as Kafka's brokers."""
         try:
             answer = await self.cluster.to_node(node_id, DescribeCompactionRequest(), DescribeCompactionResponse)
-        except KafkaError as error:
-            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
-                raise
+        except UnsupportedByBrokerError:
             return {}
         raise_for(answer.error_code, answer.error_message)
         return {TopicPartition(log.topic, log.partition): log for log in answer.logs}

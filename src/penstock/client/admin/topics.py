@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from penstock.client.at_leaders import Failures, ask_leaders, ask_leaders_that_answer
 from penstock.client.cluster import ClusterClient
-from penstock.client.errors import ConnectionFailedError, ProtocolViolationError, raise_for
+from penstock.client.errors import ConnectionFailedError, ProtocolViolationError, UnsupportedByBrokerError, raise_for
 from penstock.client.messages import Refused
 from penstock.client.metadata import TopicMetadata, topic_from
 from penstock.client.values import TopicPartition, by_topic
@@ -193,10 +193,8 @@ class TopicAdmin:
         while True:
             try:
                 answer = await self._cluster.to_any(request, DescribeTopicPartitionsResponse)
-            except KafkaError as error:
-                if error.code == ErrorCode.UNSUPPORTED_VERSION:
-                    return {}
-                raise
+            except UnsupportedByBrokerError:
+                return {}
             for topic in answer.topics:
                 for row in topic.partitions:
                     partition = TopicPartition(topic.name or "", row.partition_index)

@@ -8,6 +8,7 @@ from penstock.client.admin import Admin
 from penstock.client.settings import ClientSettings
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.metadata import MetadataResponse
+from penstock.protocol.requests.api import ApiKey
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=1)
 
@@ -42,3 +43,12 @@ async def test_another_error_says_nothing_of_whether_a_topic_is_there(code: Erro
             with pytest.raises(KafkaError) as refusal:
                 await admin.topics.is_there("t")
             assert refusal.value.code is code
+
+
+async def test_brokers_that_know_of_no_eligible_leaders_tell_of_none() -> None:
+    fake = FakeCluster()
+    async with (
+        fake_broker(fake, {ApiKey.DESCRIBE_TOPIC_PARTITIONS: (-1, -1)}) as fake.broker,
+        Admin([fake.broker.address], SETTINGS) as admin,
+    ):
+        assert await admin.topics.eligible_leaders(["t"]) == {}
