@@ -172,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         self, message: Message, answer: type[Answer], *, newest: int | None = None, timeout_ms: int | None = None
     ) -> Answer:
         """Send a request and wait for its answer, `request_timeout_ms` if the caller does not say otherwise."""
-        await self._writable.wait()
+        await self.writable(timeout_ms)
         return await self.answered(self.submit(message, answer, newest=newest), timeout_ms)
 
     def submit(self, message: Message, answer: type[Answer], *, newest: int | None = None) -> asyncio.Future[Answer]:
@@ -209,9 +209,19 @@ class Connection(asyncio.BufferedProtocol):
         if not future.done():
             self._fail(RequestTimedOutError(f"{self.address} did not answer within {limit_ms} ms"))
 
-    async def writable(self) -> None:
-        """Wait while the broker takes its requests slower than they are sent."""
-        await self._writable.wait()
+    async def writable(self, timeout_ms: int | None = None) -> None:
+        """Wait while the broker takes its requests slower than they are sent. One that takes none for
+        `request_timeout_ms`, if the caller does not say otherwise, ends the connection.
+        """
+        if self._writable.is_set():
+            return
+        limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                await self._writable.wait()
+        except TimeoutError:
+            self._fail(RequestTimedOutError(f"{self.address} took no requests for {limit_ms} ms"))
+            raise self._failed() from None
 
     async def negotiate(self, node: KnownNode | None = None) -> None:
         """Learn what the broker serves. One that does not know our newest ApiVersions answers in version 0.

@@ -151,6 +151,18 @@ async def test_a_request_that_is_not_answered_in_time_closes_the_connection() ->
         assert connection.closed
 
 
+async def test_a_broker_that_takes_no_requests_in_time_loses_the_connection() -> None:
+    async with fake_broker(heartbeat_ok) as broker:
+        one, other = [await connect(broker.address, SETTINGS) for _ in range(2)]
+        for connection in (one, other):
+            connection.pause_writing()
+        for waits in (one.writable(5), other.request(HeartbeatRequest(), HeartbeatResponse, timeout_ms=5)):
+            with pytest.raises(RequestTimedOutError, match="took no requests for 5 ms"):
+                await waits
+        assert one.closed
+        assert other.closed
+
+
 async def test_a_cancelled_request_leaves_the_connection_in_step() -> None:
     async with fake_broker(heartbeat_ok) as broker:
         connection = await connect(broker.address, SETTINGS)
