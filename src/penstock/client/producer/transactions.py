@@ -122,6 +122,10 @@ class Transactions:
         self.failure: Exception | None = None
         """Why the present transaction can only be aborted."""
         self._fenced: ProducerFencedError | None = None
+        self._telling = asyncio.Lock()
+        """While the coordinator is told what belongs to the transaction, it is not told that this ends: what it heard
+        of afterwards would begin another one, which nobody ends.
+        """
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -225,7 +229,13 @@ class Transactions:
         return PRODUCE_ADDS if self._raises else PRODUCE_ADDS - 1
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Before records go there. Raises KafkaError, ClientError."""
+        """Before records go there; not if the transaction ends meanwhile. Raises KafkaError, ClientError."""
+        number = self._number
+        async with self._telling:
+            if self.is_open and not self._is_ending and self._number == number:
+                await self._add(partitions)
+
+    async def _add(self, partitions: Iterable[TopicPartition]) -> None:
         new = [partition for partition in partitions if partition not in self._partitions]
         if new and not self._raises:
             self._has_more = True
@@ -243,7 +253,13 @@ class Transactions:
 
     async def add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], reader: Reader | str) -> None:
         """Have a group's offsets committed with the transaction. A `reader` is fenced as in any commit."""
-        self.present()
+        number = self.present()
+        async with self._telling:
+            if self.present() != number:
+                raise TransactionFailedError("the transaction was ended while these offsets waited to be added")
+            await self._add_offsets(offsets, reader)
+
+    async def _add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], reader: Reader | str) -> None:
         group_id, membership = (reader, OUTSIDER) if isinstance(reader, str) else reader.membership
         producer_id, epoch = self._me
         self._has_more = True
@@ -322,10 +338,18 @@ class Transactions:
 
     async def end(self, *, commits: bool) -> None:
         """May be repeated where it is not known whether it was done; the same end, then."""
+        self._check_to_end()
+        self._is_ending = True
+        async with self._telling:
+            self._check_to_end()
+            await self._tell_of_the_end(commits)
+
+    def _check_to_end(self) -> None:
         self._check_not_fenced()
         if not self.is_open:
             raise TransactionStateError("there is no open transaction to end")
-        self._is_ending = True
+
+    async def _tell_of_the_end(self, commits: bool) -> None:
         if self._partitions or self._has_more:
             self._may_be_committed |= commits
             await self._end(commits)

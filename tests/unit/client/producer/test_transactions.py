@@ -1,5 +1,6 @@
 """What a producer of transactions makes of their ends."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,21 +13,34 @@ from penstock.client.producer.transactions import TWO_PHASES_SINCE, Transactions
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
+from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 
 class Cluster:
-    """At transaction.version 2. Its coordinator answers each EndTxn with the next of these."""
+    """At transaction.version 2, if not another one. Its coordinator answers each EndTxn with the next of these."""
 
     def __init__(self, *ends: EndTxnResponse | Exception) -> None:
         self.ends = list(ends)
+        self.version = 2
         self.epoch = 0
+        self.log: list[str] = []
+        self.answers = asyncio.Event()
+        """What is added is answered from now on."""
 
     async def coordinator_connection(self, *about: object) -> Any:
-        return SimpleNamespace(features={"transaction.version": 2}, version_for=lambda key: TWO_PHASES_SINCE)
+        return SimpleNamespace(features={"transaction.version": self.version}, version_for=lambda key: TWO_PHASES_SINCE)
 
     async def to_coordinator(self, name: str, request: object, *how: object, **more: object) -> object:
+        self.log.append(type(request).__name__)
+        if isinstance(request, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest):
+            await self.answers.wait()
+            return AddOffsetsToTxnResponse()
+        if isinstance(request, TxnOffsetCommitRequest):
+            return TxnOffsetCommitResponse()
         if not isinstance(request, EndTxnRequest):
             return InitProducerIdResponse(producer_id=7, producer_epoch=self.epoch)
         answer = self.ends.pop(0)
@@ -112,3 +126,28 @@ async def test_who_closes_aborts_what_is_open_if_it_can(end: EndTxnResponse | Ex
     transactions = await with_records(cluster)
     await transactions.close()
     assert not cluster.ends
+
+
+async def test_the_coordinator_hears_of_nothing_that_belongs_to_a_transaction_after_its_end() -> None:
+    """It would take it for the beginning of another one, which nobody ends."""
+    cluster = Cluster(EndTxnResponse(), EndTxnResponse())
+    cluster.version = 0
+    transactions = Transactions(cluster, ProducerSettings(transactional_id="t"), Sequences())  # type: ignore[arg-type]
+    await transactions.begin()
+    before = len(cluster.log)
+    adding = [
+        asyncio.create_task(transactions.add([TopicPartition("flights", 0)])),
+        asyncio.create_task(transactions.add_offsets({}, "group")),
+        asyncio.create_task(transactions.add([TopicPartition("flights", 1)])),
+    ]
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(transactions.end(commits=False))
+    await asyncio.sleep(0)
+    cluster.answers.set()
+    await ending
+    _, offsets, _ = await asyncio.gather(*adding, return_exceptions=True)
+    assert isinstance(offsets, TransactionStateError)
+    assert cluster.log[before:] == ["AddPartitionsToTxnRequest", "EndTxnRequest"]
+    await transactions.begin()
+    await transactions.end(commits=True)
+    assert cluster.log[before + 2 :] == [], "nothing of the one before belongs to it"
