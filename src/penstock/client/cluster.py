@@ -7,6 +7,7 @@ node answers, or another one listens where a known one should, the bootstrap add
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -83,7 +84,8 @@ class ClusterClient:
         self._is_closed = False
         self._coordinators: dict[tuple[int, str], int] = {}
         """By the type of a key, and the key."""
-        self._refreshed_at = 0.0
+        self._looked_at_s: dict[str | None, float] = {}
+        """When Metadata of a topic were asked for last; with None when those of all topics were."""
         self._reconnects = Reconnects(self.settings)
         self._asking_since_s: float | None = None
         """Since when Metadata have been asked for without success."""
@@ -129,8 +131,9 @@ class ClusterClient:
         raise_for(response.error_code)
         self._asking_since_s = None
         self.metadata = self.metadata.updated(response, all_topics=topics is None)
-        if topics is None or topics:
-            self._refreshed_at = asyncio.get_running_loop().time()
+        if topics is None:
+            self._looked_at_s.clear()
+        self._looked_at_s |= dict.fromkeys([None] if topics is None else topics, asyncio.get_running_loop().time())
         return self.metadata
 
     async def _connection_for_metadata(self) -> Connection:
@@ -164,11 +167,12 @@ class ClusterClient:
             and row.leader_epoch >= told.leader_epoch >= 0
         }
 
-    @property
-    def metadata_is_old(self) -> bool:
-        """Whether metadata.max.age.ms has passed since the last look."""
-        age_s = asyncio.get_running_loop().time() - self._refreshed_at
-        return age_s * 1000 >= self.settings.metadata_max_age_ms
+    def is_old(self, topics: Iterable[str] | None) -> bool:
+        """Whether metadata.max.age.ms has passed since the last look at one of these topics, or at all (None)."""
+        since_s = asyncio.get_running_loop().time() - self.settings.metadata_max_age_ms / 1000
+        of_all_s = self._looked_at_s.get(None, -math.inf)
+        wanted = [None] if topics is None else topics
+        return any(max(of_all_s, self._looked_at_s.get(topic, -math.inf)) <= since_s for topic in wanted)
 
     async def topic(self, name: str, *, create: bool = False, timeout_ms: int | None = None) -> TopicMetadata:
         """The topic's metadata, from memory if it is there and all its partitions have a leader."""

@@ -7,7 +7,7 @@ finds the rebalance further on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from penstock.client.at_leaders import Failures
@@ -143,7 +143,7 @@ class Preparation:
     # The work itself
 
     def _has_work(self) -> bool:
-        if self._subscription.by_group and (self._cluster.metadata_is_old or self._must_join()):
+        if self._subscription.by_group and (self._topics_are_old() or self._must_join()):
             return True
         if self._subscription.without_position():
             return True
@@ -154,17 +154,25 @@ class Preparation:
 
     async def _prepare(self) -> None:
         if self._subscription.by_group and self._group is not None and self._rebalances is not None:
-            if self._cluster.metadata_is_old or self._group.must_join:
+            if self._topics_are_old() or self._group.must_join:
                 await self._look_at_topics(self._group)
             await self._rebalances.go_on(self._topics)
         await self.find_positions()
 
+    def _topics_are_old(self) -> bool:
+        return self._cluster.is_old(self._named_topics())
+
+    def _named_topics(self) -> Collection[str] | None:
+        """None where a pattern chooses among all."""
+        pattern = self._subscription.pattern or self._subscription.expression
+        return None if pattern else self._subscription.topics
+
     async def _look_at_topics(self, group: GroupMembership | AssignedMembership) -> None:
         """New topics for a pattern, new partitions of topics: both lead to a rebalance."""
-        pattern = self._subscription.pattern or self._subscription.expression
+        wanted = self._named_topics()
         try:
             metadata = await self._cluster.refresh(
-                None if pattern else sorted(self._subscription.topics), create=self._settings.allow_auto_create_topics
+                None if wanted is None else sorted(wanted), create=self._settings.allow_auto_create_topics
             )
         except ConnectionFailedError:
             return  # the old facts will do for now

@@ -164,10 +164,11 @@ class Sender:
 
     async def _know_leaders(self, ready: Sequence[TopicPartition]) -> bool:
         """Look up leaders that are not known; whether the cluster could be asked."""
-        unknown = sorted({p.topic for p in ready if self._cluster.metadata.leader(p) is None})
-        if unknown or self._cluster.metadata_is_old:
+        unknown = {p.topic for p in ready if self._cluster.metadata.leader(p) is None}
+        old = {p.topic for p in ready if self._cluster.is_old([p.topic])}
+        if unknown or old:
             try:
-                await self._cluster.refresh(unknown or sorted({p.topic for p in ready}))
+                await self._cluster.refresh(sorted(unknown | old))
             except (ClientError, KafkaError) as error:
                 self._note(error)
                 return False

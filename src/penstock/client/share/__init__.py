@@ -205,9 +205,10 @@ class ShareConsumer:
         if not self._heartbeats.are_going:
             await self._heartbeats.start(self.cluster.addresses_for(self._member.group_id))
         assignment = self._member.assignment
-        if assignment is self._known and not self.cluster.metadata_is_old:
+        is_old = self.cluster.is_old(self._topics)
+        if assignment is self._known and not is_old:
             return
-        if self.cluster.metadata_is_old:
+        if is_old:
             self._requests.look_again_soon()
         assigned = self._named(assignment)
         if assigned is not None:
