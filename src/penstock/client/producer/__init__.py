@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Self
 
-from penstock.client.cluster import ClusterClient
+from penstock.client.cluster import ClusterClient, is_passing
 from penstock.client.errors import (
     BufferExhaustedError,
+    ClientError,
     ProducerClosedError,
     ProducerFencedError,
     TransactionFailedError,
@@ -97,7 +98,13 @@ class Producer:
         except BaseException:
             await self.abort_transaction()
             raise
-        await self._transactions.end(commits=True)
+        try:
+            await self._transactions.end(commits=True)
+        except KafkaError as error:
+            if not is_passing(error):
+                with suppress(ClientError, KafkaError):
+                    await self.abort_transaction()
+            raise
 
     async def init_transactions(self, *, keep_prepared: bool = False) -> PreparedTransaction | None:
         """Fence earlier producers of this transactional.id, and abort what they left open; the first begin does it.
