@@ -23,7 +23,9 @@ NEWEST_BY_NAME: Final = 12  # from version 13 on topics go by their ids
 _TRACK_LOST = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
 )
+"""Refusals after which it is not known whether the broker has the batch, or what it takes for the next one."""
 
 
 class Sender:
@@ -189,6 +191,9 @@ class Sender:
         try:
             connection = await self._cluster.connection(node_id)
             await connection.writable()
+            batches = self._numbered(batches)
+            if not batches:
+                return []
             if self._settings.acks == 0:
                 connection.send_without_answer(self._request(batches), newest=NEWEST_BY_NAME)
                 for batch in batches:
@@ -233,6 +238,20 @@ class Sender:
                 moved.append(batch.partition)
         return moved
 
+    def _numbered(self, batches: Sequence[PendingBatch]) -> Sequence[PendingBatch]:
+        """Those that may go. While there was no connection yet, another batch may have cost the producer its id: what
+        has no numbers then waits for the next one.
+        """
+        if not self._settings.is_idempotent:
+            return batches
+        numbered: list[PendingBatch] = []
+        for batch in batches:
+            if self._sequences.number(batch):
+                numbered.append(batch)
+            else:
+                self._accumulator.give_back(batch, self._now_ms())
+        return numbered
+
     @property
     def _newest(self) -> int:
         return NEWEST_BY_NAME if self.transactions is None else self.transactions.newest_produce
@@ -240,8 +259,6 @@ class Sender:
     def _request(self, batches: Sequence[PendingBatch]) -> ProduceRequest:
         encoded: dict[TopicPartition, bytearray] = {}
         for batch in batches:
-            if self._settings.is_idempotent:
-                self._sequences.number(batch)
             encoded[batch.partition] = encode_batch(
                 batch.records,
                 compression=self._settings.compression_type,

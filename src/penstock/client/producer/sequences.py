@@ -24,15 +24,19 @@ class Sequences:
         self.identity = identity
         self._partitions.clear()
 
-    def number(self, batch: PendingBatch) -> None:
-        """A batch that has its place (a retry) keeps it."""
+    def number(self, batch: PendingBatch) -> bool:
+        """A batch that has its place (a retry) keeps it. False while there is no identity to begin with."""
         if batch.base_sequence != NO_SEQUENCE:
-            return
-        assert self.identity is not None
-        identity, sequence = self._partitions.get(batch.partition, (self.identity, 0))
+            return True
+        known = self._partitions.get(batch.partition)
+        if known is None and self.identity is None:
+            return False
+        identity, sequence = known or (self.identity, 0)
+        assert identity is not None
         batch.producer_id, batch.producer_epoch = identity
         batch.base_sequence = sequence
         self._partitions[batch.partition] = (identity, (sequence + len(batch.records)) & SEQUENCE_MASK)
+        return True
 
     def take_back(self, batch: PendingBatch) -> None:
         """The broker refused the batch: what comes next gets its numbers. After a retry its fate is not so sure."""

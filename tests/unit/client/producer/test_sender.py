@@ -10,6 +10,7 @@ from tests.unit.client.fake_broker import Reply, fake_broker
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script
 
 from penstock.client.cluster import ClusterClient
+from penstock.client.connection import Connection
 from penstock.client.errors import (
     AuthenticationFailedError,
     ClientClosedError,
@@ -230,6 +231,73 @@ async def test_records_that_wait_for_a_producer_id_say_so() -> None:
         cluster.scripts[ApiKey.INIT_PRODUCER_ID] = [refuse] * 10_000
         with pytest.raises(DeliveryTimedOutError, match=r"the last failure: .*COORDINATOR_LOAD_IN_PROGRESS"):
             await producer.send_and_wait(TOPIC, b"v")
+
+
+async def test_a_batch_whose_producer_id_is_lost_before_it_has_numbers_waits_for_the_next_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That is no attempt: it was not sent."""
+    async with producing(answer(ErrorCode.NONE, 3), retries=0) as (cluster, producer):
+        connect, others = producer.cluster.connection, iter([TopicPartition(TOPIC, 1)])
+
+        async def connection(node_id: int) -> Connection:
+            for other in others:  # a batch of another partition is given up meanwhile
+                producer._sender._sequences.reset(other)
+            return await connect(node_id)
+
+        monkeypatch.setattr(producer.cluster, "connection", connection)
+        assert (await producer.send_and_wait(TOPIC, b"v")).offset == 3
+        (header,) = headers(cluster)
+        assert (header.producer_id, header.base_sequence) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR],
+    ids=lambda code: code.name,
+)
+async def test_numbers_that_the_broker_may_have_taken_are_not_used_again(code: ErrorCode) -> None:
+    async with producing(answer(code), answer(ErrorCode.NONE, 0)) as (cluster, producer):
+        with pytest.raises(KafkaError, match=code.name):
+            await producer.send_and_wait(TOPIC, b"perhaps")
+        await producer.send_and_wait(TOPIC, b"good")
+        assert [(header.producer_id, header.base_sequence) for header in headers(cluster)] == [(1, 0), (2, 0)]
+
+
+async def test_a_broker_that_reads_nothing_holds_no_records_that_nobody_acknowledges() -> None:
+    async with producing(lambda _: None, lambda _: None, acks=0, request_timeout_ms=50) as (_, producer):
+        await producer.send_and_wait(TOPIC, b"first")
+        first = await producer.cluster.connection(NODE_ID)
+        first.pause_writing()
+        async with asyncio.timeout(10):
+            assert (await producer.send_and_wait(TOPIC, b"second")).offset == -1
+        assert first.closed
+
+
+async def test_the_leaders_of_each_topic_are_looked_up_again_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often those of another one are."""
+    async with producing(answer(ErrorCode.NONE, 3)) as (cluster, producer):
+        await producer.cluster.refresh([TOPIC])
+        loop, later_s = asyncio.get_running_loop(), producer.cluster.settings.metadata_max_age_ms / 1000
+        time = loop.time
+        monkeypatch.setattr(loop, "time", lambda: time() + later_s)
+        await producer.cluster.refresh(["another"])
+        asked = len(cluster.asked(ApiKey.METADATA))
+        await producer.send_and_wait(TOPIC, b"v")
+        assert len(cluster.asked(ApiKey.METADATA)) == asked + 1
+
+
+async def test_a_transaction_that_may_not_be_committed_is_aborted() -> None:
+    async with producing(answer(ErrorCode.NONE, 0), transactional_id="x") as (cluster, producer):
+        cluster.scripts[ApiKey.ADD_PARTITIONS_TO_TXN] = [lambda _: AddPartitionsToTxnResponse()]
+        refused = EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        cluster.scripts[ApiKey.END_TXN] = [lambda _: refused, lambda _: EndTxnResponse()]
+        with pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"):
+            async with producer.transaction():
+                await producer.send(TOPIC, b"v")
+        ends = [end for end in cluster.asked(ApiKey.END_TXN) if isinstance(end, EndTxnRequest)]
+        assert [end.committed for end in ends] == [True, False]
+        await producer.begin_transaction()
 
 
 async def test_retries_have_a_limit() -> None:
