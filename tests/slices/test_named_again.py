@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from tests.slices.measured import LIMIT_S, Case, cases, full_node, key_of, name_of
+from tests.slices.measured import LIMIT_S, Case, cases, full_node, key_of, name_of, newest
 from tests.slices.monitor import WatchedNode
 from tests.slices.requests import GROUPS, Filling, Shape, There
 from tests.wire.raw_client import TRANSACTION, RawClient, batch_of
@@ -36,9 +36,7 @@ QUESTIONS: Final = ("DESCRIBE", "OFFSET_FETCH")
 
 
 def ordered() -> list[Case]:
-    return sorted(
-        cases(AGAIN, all_versions=False), key=lambda case: not key_of(case.handler).name.startswith(QUESTIONS)
-    )
+    return sorted(cases(AGAIN, newest), key=lambda case: not key_of(case.handler).name.startswith(QUESTIONS))
 
 
 class Repeating(Filling):
