@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from penstock.client.errors import (
     AnswerTooLargeError,
-    ClusterUnreachableError,
     ConnectionFailedError,
     ProtocolViolationError,
     RequestTimedOutError,
     UnsupportedByBrokerError,
     WrongNodeError,
     reason,
+    unreachable,
 )
 from penstock.client.frames import FrameReader, staying
 from penstock.client.names import hosts_of
@@ -40,7 +40,6 @@ Answer = TypeVar("Answer", bound=Message)
 IDLE_CHECKS: Final = 4
 """In a row in which nothing was asked. So no request has to note down when it was."""
 _REFUSED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
-UNANSWERED: Final = "cannot reach"
 SOFTWARE_VERSION = "0.1.0"
 
 
@@ -210,9 +209,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(RequestTimedOutError(f"{self.address} did not answer within {limit_ms} ms"))
 
     async def writable(self, timeout_ms: int | None = None) -> None:
-        """Wait while the broker takes its requests slower than they are sent. One that takes none for
-        `request_timeout_ms`, if the caller does not say otherwise, ends the connection.
-        """
+        """Wait while the broker takes requests slower than they are sent; too long a wait ends the connection."""
         if self._writable.is_set():
             return
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
@@ -415,7 +412,7 @@ async def connect(address: Address, settings: ClientSettings, node: KnownNode | 
         async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
             hosts = await hosts_of(address)
     except OSError as error:
-        raise _unreachable(address, error, settings) from None
+        raise unreachable(address, error, settings.socket_connection_setup_timeout_ms) from None
     for host in hosts[:-1]:
         try:
             return await _connect(address, host, settings, node)
@@ -435,7 +432,7 @@ async def _connect(address: Address, host: str, settings: ClientSettings, node: 
                 await opening.done.wait()
     except OSError as error:
         connection.abort("it was not opened")
-        raise _unreachable(address, error, settings) from None
+        raise unreachable(address, error, settings.socket_connection_setup_timeout_ms) from None
     except asyncio.CancelledError:
         connection.abort("it was not opened")
         raise
@@ -449,12 +446,3 @@ async def _connect(address: Address, host: str, settings: ClientSettings, node: 
         raise
     connection.end_when_idle()
     return connection
-
-
-def _unreachable(address: Address, error: OSError, settings: ClientSettings) -> ClusterUnreachableError:
-    """A time-out of ours is told with its length; it has no number, as the system's own have."""
-    if isinstance(error, TimeoutError) and not error.errno:
-        return ClusterUnreachableError(
-            f"{UNANSWERED} {address} (no answer within {settings.socket_connection_setup_timeout_ms} ms)"
-        )
-    return ClusterUnreachableError(f"{UNANSWERED} {address} ({reason(error)})")

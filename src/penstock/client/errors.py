@@ -4,8 +4,11 @@ An error that the cluster itself answers with is a `KafkaError` (penstock.protoc
 """
 
 import os
+from typing import Final
 
 from penstock.protocol.errors import KafkaError, error_code
+
+UNANSWERED: Final = "cannot reach"
 
 
 class ClientError(Exception):
@@ -108,3 +111,10 @@ def reason(error: BaseException) -> str:
 
 def _number(error: BaseException) -> int:
     return error.errno or 0 if isinstance(error, OSError) else 0
+
+
+def unreachable(address: object, error: OSError, limit_ms: int) -> ClusterUnreachableError:
+    """A time-out of ours is told with its length; it has no number, as the system's own have."""
+    is_ours = isinstance(error, TimeoutError) and not error.errno
+    why = f"no answer within {limit_ms} ms" if is_ours else reason(error)
+    return ClusterUnreachableError(f"{UNANSWERED} {address} ({why})")

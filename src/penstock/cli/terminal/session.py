@@ -21,8 +21,7 @@ from penstock.cli.terminal.lines import say
 from penstock.cli.terminal.options import option
 from penstock.cli.terminal.output import print_rows
 from penstock.client.admin import Admin
-from penstock.client.connection import UNANSWERED
-from penstock.client.errors import ClientError, ClusterUnreachableError
+from penstock.client.errors import UNANSWERED, ClientError, ClusterUnreachableError
 from penstock.client.properties import as_properties, with_properties
 from penstock.client.providers import resolved, told
 from penstock.client.settings import ClientSettings

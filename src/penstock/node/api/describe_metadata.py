@@ -1,5 +1,7 @@
 """DescribeMetadata 0, an API of our own: how far this node has applied the metadata log, and a hash of it."""
 
+from __future__ import annotations
+
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.access import DESCRIBE_CLUSTER

@@ -1,13 +1,13 @@
 """What the producer makes of each answer: try again with the same numbers, begin anew, or tell the application."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.unit.client.fake_broker import Reply, fake_broker
-from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script
+from tests.unit.client.fake_broker import Reply
+from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster
+from tests.unit.client.producer.sending import answer, hang_up, headers, producing
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.connection import Connection
@@ -21,9 +21,7 @@ from penstock.client.errors import (
 )
 from penstock.client.metadata import ClusterMetadata
 from penstock.client.producer import Producer
-from penstock.client.settings import ProducerSettings
 from penstock.client.values import RecordMetadata, TopicPartition
-from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -32,51 +30,11 @@ from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceResponse,
 )
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.schema import Message
-
-
-def answer(code: ErrorCode, base_offset: int = -1, **details: object) -> Script:
-    def script(request: Message) -> Reply:
-        assert isinstance(request, ProduceRequest)
-        rows = [
-            PartitionProduceResponse(index=row.index, error_code=code, base_offset=base_offset, **details)  # type: ignore[arg-type]
-            for row in request.topic_data[0].partition_data
-        ]
-        return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=rows)])
-
-    return script
-
-
-def hang_up(request: Message) -> Reply:
-    return b""
-
-
-def headers(cluster: FakeCluster) -> list[BatchHeader]:
-    """The header of each batch that came, in order."""
-    found: list[BatchHeader] = []
-    for request in cluster.asked(ApiKey.PRODUCE):
-        assert isinstance(request, ProduceRequest)
-        records = request.topic_data[0].partition_data[0].records
-        assert records is not None
-        found.append(read_header(records))
-    return found
-
-
-@asynccontextmanager
-async def producing(*scripts: Script, **settings: object) -> AsyncIterator[tuple[FakeCluster, Producer]]:
-    cluster = FakeCluster()
-    cluster.scripts[ApiKey.PRODUCE] = list(scripts)
-    chosen: dict[str, object] = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 1} | settings
-    async with fake_broker(cluster) as broker:
-        cluster.broker = broker
-        async with Producer([broker.address], ProducerSettings(**chosen)) as producer:  # type: ignore[arg-type]
-            yield cluster, producer
 
 
 async def test_a_moved_leader_and_a_lost_connection_are_tried_again_with_the_same_numbers() -> None:

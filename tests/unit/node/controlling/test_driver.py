@@ -424,14 +424,12 @@ async def test_a_broker_with_many_directories_is_back_together_with_what_its_cra
     driver = await started(memory)
     await driver.submit(create("t", partitions=2 * MANY_RECORDS))
     await driver.stop()
-    driver = node_over(memory)
+    driver, batches = node_over(memory), list[Sequence[MetadataRecord]]()
     await driver.start()
-    batches: list[Sequence[MetadataRecord]] = []
     driver.add_listener(batches.append)
-    directories = [UUID(int=number) for number in range(1_000, 1_000 + MANY)]
-    await driver.join(identity(2).replace(log_dirs=lambda: directories))
-    back = next(batch for batch in batches if any(isinstance(record, RegisterBrokerRecord) for record in batch))
-    assert sum(isinstance(record, PartitionChangeRecord) for record in back) == 2 * MANY_RECORDS
+    await driver.join(identity(2).replace(log_dirs=lambda: [UUID(int=1_000 + number) for number in range(MANY)]))
+    back = next(batch for batch in batches if any(isinstance(one, RegisterBrokerRecord) for one in batch))
+    assert sum(isinstance(one, PartitionChangeRecord) for one in back) == 2 * MANY_RECORDS
     await driver.stop()
 
 

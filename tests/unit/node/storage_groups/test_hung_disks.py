@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.node.storage_groups.test_keeper import GROUP, GROUPS_ID, ME, OTHER, keeping, orders
+from tests.unit.node.storage_groups.keeping import GROUP, GROUPS_ID, ME, OTHER, keeping
+from tests.unit.node.storage_groups.test_keeper import orders
 from tests.unit.node.turns import until
 
 from penstock.metadata.records import PartitionRecord

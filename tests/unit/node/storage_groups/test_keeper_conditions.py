@@ -7,11 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.unit.node.storage_groups.test_keeper import (
-    GROUP,
-    ME,
-    OTHER,
-)
+from tests.unit.node.storage_groups.keeping import GROUP, ME, OTHER
 
 from penstock.metadata.topics import PartitionImage
 from penstock.node.storage_groups.keeper import GroupKeeper

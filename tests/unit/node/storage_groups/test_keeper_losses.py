@@ -7,16 +7,8 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from tests.unit.node.storage_groups.test_keeper import (
-    GROUP,
-    GROUPS_ID,
-    ME,
-    ORDERS_ID,
-    OTHER,
-    KeepingNode,
-    keeping,
-    orders,
-)
+from tests.unit.node.storage_groups.keeping import GROUP, GROUPS_ID, ME, ORDERS_ID, OTHER, KeepingNode, keeping
+from tests.unit.node.storage_groups.test_keeper import orders
 from tests.unit.node.turns import until
 
 from penstock.metadata.image import ClusterImage

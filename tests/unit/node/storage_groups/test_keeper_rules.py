@@ -4,16 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.node.storage_groups.test_keeper import (
-    GROUP,
-    GROUPS_ID,
-    ME,
-    ORDERS_ID,
-    OTHER,
-    KeepingNode,
-    keeping,
-    orders,
-)
+from tests.unit.node.storage_groups.keeping import GROUP, GROUPS_ID, ME, ORDERS_ID, OTHER, KeepingNode, keeping
+from tests.unit.node.storage_groups.test_keeper import orders
 from tests.unit.node.turns import until
 
 from penstock.metadata.image import ClusterImage, ResourceType

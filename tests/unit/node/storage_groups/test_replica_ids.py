@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 from tests.unit.node.lone_group import CONFIG
-from tests.unit.node.storage_groups.test_keeper import GROUP, GROUPS_ID, ME, OTHER, KeepingNode, keeping
+from tests.unit.node.storage_groups.keeping import GROUP, GROUPS_ID, ME, OTHER, KeepingNode, keeping
 
 from penstock.log.health import Health
 from penstock.metadata.records import PartitionRecord

@@ -5,7 +5,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from tests.unit.node.storage_groups.test_keeper import keeping
+from tests.unit.node.storage_groups.keeping import keeping
 
 from penstock.log.config import LogConfig
 from penstock.log.directories.directory import LogDirectories
