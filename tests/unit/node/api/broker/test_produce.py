@@ -13,12 +13,14 @@ from tests.unit.node.on_disk import NODE_ID, NOW_MS, PEER, Node, batch, node_on,
 
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     NodeEndpoint,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     TopicRecord,
 )
+from penstock.metadata.resources import ResourceType
 from penstock.node.api import producing
 from penstock.node.api.broker import produce
 from penstock.node.serving import slices
@@ -181,8 +183,14 @@ def test_another_error_says_nothing_of_leaders(node: Node) -> None:
     assert got == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, [])
 
 
+def needs(count: int) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=ResourceType.TOPIC, resource_name="copied", name="min.insync.replicas", value=str(count)
+    )
+
+
 def test_too_few_replicas_in_sync(node: Node) -> None:
-    node.partition("copied").min_insync_replicas = 2
+    node.commit(needs(2))
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
     assert node.produce(b"a", topic="copied", acks=-1) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert node.produce(b"a", topic="copied", acks=1) == (ErrorCode.NONE, 0)
@@ -270,7 +278,7 @@ async def test_who_waits_for_acks_all_is_told_who_leads_instead(node: Node) -> N
 
 
 async def test_acks_all_waits_on_while_too_few_replicas_are_left(node: Node) -> None:
-    node.partition("copied").min_insync_replicas = 2
+    node.commit(needs(2))
     request, found = waiting(node, timeout_ms=1)
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
     assert await result(node, request, found) == (ErrorCode.REQUEST_TIMED_OUT, -1)
@@ -279,14 +287,14 @@ async def test_acks_all_waits_on_while_too_few_replicas_are_left(node: Node) -> 
 @pytest.mark.parametrize("needed_then", [1, 2])
 async def test_acks_all_is_answered_when_enough_are_in_sync_again(node: Node, needed_then: int) -> None:
     partition = node.partition("copied")
-    partition.min_insync_replicas = 2
+    node.commit(needs(2))
     request, found = waiting(node)
     node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID]))
     partition.on_fetched(2, 1, -1, 0)
     assert partition.high_watermark == 0, "all have the record, and too few are in sync"
     if needed_then == 2:
         node.commit(PartitionChangeRecord(topic_id=REPLICATED_ID, partition_id=0, isr=[NODE_ID, 2]))
-    partition.min_insync_replicas = needed_then
+    node.commit(needs(needed_then))
     assert await result(node, request, found) == (ErrorCode.NONE, 0)
 
 
