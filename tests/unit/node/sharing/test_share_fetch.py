@@ -120,7 +120,7 @@ async def test_a_lock_that_runs_out_wakes_who_waits(tmp_path: Path) -> None:
         node.produce(b"a")
         ann, bob = Member(node), Member(node, "bob")
         await ann.acquire()
-        node.broker.config.group_share_record_lock_duration_ms = 30_000
+        node.commit(EARLIEST.replace(name="share.record.lock.duration.ms", value="30000"))
         assert await bob.acquire() == [(0, 0, 2)]
         assert await ann.acknowledge((0, 0, [ACCEPT])) == ErrorCode.INVALID_RECORD_STATE
         assert await bob.acknowledge((0, 0, [ACCEPT])) == ErrorCode.NONE
