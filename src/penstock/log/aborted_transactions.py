@@ -98,11 +98,15 @@ class AbortedTransactions:
                 raise
             self._lacking.append(base_offset)
 
-    def sync(self) -> None:
-        """All that was noted outlives a power cut. Raises OSError."""
+    def complete(self) -> None:
+        """Write the entries for which there was no room. Raises OSError."""
         while self._lacking:
             base_offset, *following = self._lacking
             self._write(base_offset, following[0] if following else None)
+
+    def sync(self) -> None:
+        """All that was noted outlives a power cut. Raises OSError."""
+        self.complete()
         if self._unsynced:
             for path in self._unsynced:
                 with suppress(FileNotFoundError):  # its segment was cut off

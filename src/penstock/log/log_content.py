@@ -295,8 +295,10 @@ class LogContent:
         self.start_offset = offset
         self.epochs.truncate_from_start(offset)
 
-    def retire_oldest(self, count: int, now_ms: int, delay_ms: int) -> None:
-        """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay."""
+    def retire_oldest(self, count: int, now_ms: int, delay_ms: int) -> int:
+        """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay. Returns
+        how many went: one fewer where all were to go and there was no room for a new one.
+        """
         if count == len(self.segments):
             try:
                 self.roll(self.end_offset, now_ms)
@@ -310,6 +312,7 @@ class LogContent:
             self.aborted.forget_below(first_offset)
             self.start_at(max(self.start_offset, first_offset))
         self.segments.retire_oldest(count, now_ms + delay_ms)
+        return count
 
     def _remove_snapshots_below(self, first_offset: int) -> None:
         """Where the newest is one of them, no other knows of producers whose batches go: it is made anew before."""
@@ -384,10 +387,14 @@ class LogContent:
                 self.recovery_point = max(self.recovery_point, end_offset)
 
     def close(self, *, durable: bool) -> None:
-        """Without `durable` the bytes are in the page cache, for the caller to sync."""
+        """Without `durable` the bytes are in the page cache, for the caller to sync. What there was no room for when it
+        was noted is written now: a start after a clean stop believes these files.
+        """
         if durable:
             self.flush()
         self.segments.active.save_indexes(is_final=True, durable=durable)
+        self.aborted.complete()
+        self.epochs.write()
         if durable:
             self.aborted.sync()
         self._snapshots.take(self.producers, self.end_offset, durable=durable)

@@ -242,8 +242,8 @@ class PartitionLog(LogHolder):
         content = self.load()
         if count := min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE):
             with self._changing():
-                content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
-        return count
+                return content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
+        return 0
 
     def retire_before(self, offset: int) -> None:
         """As `advance_log_start`; all segments without a readable record go, without a delay."""
@@ -279,8 +279,8 @@ class PartitionLog(LogHolder):
             )
         if count:
             with self._changing():
-                content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
-        return count
+                return content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
+        return 0
 
     def swap_in(self, old: list[Segment], now_ms: int, gone: Collection[int] = ()) -> bool:
         """False if one of the segments has gone or changed since compaction read them; as `LogContent.swap_in`."""

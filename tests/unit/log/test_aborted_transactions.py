@@ -341,8 +341,9 @@ def test_what_was_aborted_goes_with_its_marker_and_comes_back_with_no_start(
 
 @pytest.mark.parametrize("call", ["open", "write"])
 @pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("durable", [False, True])
 def test_a_marker_is_written_once_though_there_is_no_room_for_its_entry(
-    tmp_path: Path, call: str, is_killed: bool
+    tmp_path: Path, call: str, is_killed: bool, durable: bool
 ) -> None:
     """What is told to have failed comes again, and would have the same offset."""
     disk = FailingDisk()
@@ -355,7 +356,7 @@ def test_a_marker_is_written_once_though_there_is_no_room_for_its_entry(
     expected = told(log)
     assert [one.last_offset for one in expected[1]] == [2, 3, 7]
     with pytest.raises(KafkaError):
-        log.close()
+        log.close(durable=durable)
     if is_killed:
         log.abandon()
         log = open_log(tmp_path, disk=disk)  # there is no room yet, and all is read anew
@@ -363,7 +364,7 @@ def test_a_marker_is_written_once_though_there_is_no_room_for_its_entry(
     disk.heal()
     append_all(log, written(9, 2), ended(9, ABORT))
     expected = told(log)
-    log.close()
+    log.close(durable=durable)
     assert told(open_log(tmp_path, is_clean=True, recovery_point=log.recovery_point)) == expected
 
 

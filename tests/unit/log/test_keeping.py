@@ -240,7 +240,8 @@ def test_retention_makes_room_on_a_full_disk(tmp_path: Path, all_are_old: bool) 
         append(log, batch(1, timestamp_ms=NOW + 5000 * is_young), epoch=number // 3)
     for call, where in (("replace", ""), ("write", ""), ("open", f"{9:020}.log")):
         disk.fail(call, where, ENOSPC, always=True)
-    log.apply_retention(NOW + 2000)
+    assert log.apply_retention(NOW + 2000) == 4
+    assert log.apply_retention(NOW + 2000) == 0, "the last one has to wait for room, and is not looked at again at once"
     assert log.is_loaded, "reading it in anew would take long"
     assert (bases(log), log.log_start_offset) == ([8], 8)
     assert log.load().epochs.entries == [(2, 8)]
@@ -275,6 +276,22 @@ def test_a_term_whose_first_batch_found_no_room_is_none(tmp_path: Path, how: str
     assert saved.entries == [(3, 0)]
     append(log, batch(1), epoch=6)
     assert log.load().epochs.entries == [(3, 0), (6, 1)]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_terms_that_found_no_room_are_written_when_the_log_is_closed(tmp_path: Path, durable: bool) -> None:
+    """A clean start believes what the file says, and cuts only what begins at the log's end or behind it."""
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    for epoch in (1, 1, 1, 3):
+        append(log, batch(1), epoch=epoch)
+    disk.fail("replace", LEADER_EPOCHS, ENOSPC, always=True)
+    log.truncate_to(2)
+    disk.heal()
+    for _ in range(3):
+        append(log, batch(1), epoch=1)
+    log.close(durable=durable)
+    assert open_log(tmp_path, is_clean=True, recovery_point=5).load().epochs.entries == [(1, 0)]
 
 
 @pytest.mark.parametrize("broken", ["open", "replace_file"])
