@@ -256,7 +256,10 @@ class SinkTask(Task):
         """The records need not be safe when it returns."""
 
     def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Awaitable[Safe | None] | Safe | None:
-        """Make safe what was put so far: these positions are committed next, or those that it returns (`preCommit`)."""
+        """Make safe what was put so far: these positions are committed next, or those that it returns (`preCommit`).
+
+        They are before what a `put` has brought that raised a RetriableError and does not come again here.
+        """
         return None
 
     def open(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:

@@ -11,10 +11,12 @@ from pyarrow import parquet
 
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord
+from penstock.work.connect.built_in.files_format import FileRow
 from penstock.work.connect.built_in.files_sink import FilesSinkConnector, FilesSinkTask
+from penstock.work.connect.built_in.files_store import Store
 from penstock.work.connect.config import ConfigError
 
-HERE = TopicPartition("t", 0)
+HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def record(offset: int, value: Any, schema: Mapping[str, Any] | None = None, **more: Any) -> SinkRecord:
@@ -231,6 +233,57 @@ def test_what_was_reported_before_a_retry_is_reported_by_the_call_that_returns(
     sink.context.take_back()
     sink.put(records(6, 7))
     assert sink.context.reported == []
+
+
+@pytest.mark.parametrize("stop", [11, 13])
+def test_nothing_is_committed_behind_files_with_records_that_come_again_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    """The store takes the files of one partition and not those of the other, and then the task ends."""
+    sink = Sink(tmp_path, flush_size="10")
+    sink.put(records(1, 6))
+    assert sink.safe(6) == 1
+    elsewhere = [one.replace(partition=1, original_partition=1) for one in records(0, 10)]
+    write = Store.write
+
+    def half(store: Store, folder: str, name: str, data: bytes) -> None:
+        if folder.endswith("partition=1"):
+            raise OSError("no room")
+        write(store, folder, name, data)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "write", half)
+        with pytest.raises(RetriableError, match="no room"):
+            sink.put([*records(6, stop), *elsewhere])
+    given_back = {HERE: OffsetAndMetadata(6), THERE: OffsetAndMetadata(0)}
+    assert sink.task.flush(given_back) == {}
+    sink.task.close([HERE, THERE])
+    after = Sink(tmp_path, flush_size="10")
+    after.put(records(1, stop))
+    after.put(records(stop, 21))
+    assert after.numbers() == [list(range(1, 11)), list(range(11, 21))]
+
+
+def test_a_record_that_fits_into_no_file_comes_again_with_those_that_were_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Sink(tmp_path, flush_size="2")
+    sink.put(records(0, 1))
+    encode = sink.task._format.encode
+
+    def half(rows: Sequence[FileRow]) -> tuple[bytes, int]:
+        if rows[0].record.offset == 0:
+            raise ValueError("it fits into none")
+        return encode(rows)
+
+    def fail(*_: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(sink.task._format, "encode", half)
+    monkeypatch.setattr(Store, "write", fail)
+    with pytest.raises(RetriableError, match="no room"):
+        sink.put(records(1, 3))
+    assert sink.task.flush({HERE: OffsetAndMetadata(1)}) == {}
 
 
 def test_a_position_that_goes_back_begins_anew(tmp_path: Path) -> None:

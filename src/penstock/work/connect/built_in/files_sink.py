@@ -103,10 +103,15 @@ class FilesSinkTask(SinkTask):
         self._reported = []
 
     def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Only what is in files may be committed."""
+        """Only what is in files may be committed, and nothing of a partition whose records come again elsewhere, for
+        their `put` has not returned: files may have some of them, and the first of these begins at the last commit.
+        """
         safe = dict(offsets)
-        for partition in offsets:
+        for partition, to in offsets.items():
             page = self._pages.get(partition)
+            if page is not None and to.offset < page.next:
+                del safe[partition]
+                continue
             if page is not None and self._is_due(page):
                 while page.rows:
                     self._write(partition, page, len(page.rows))
