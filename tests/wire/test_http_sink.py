@@ -167,7 +167,7 @@ async def test_halves_that_were_taken_or_refused_are_not_sent_again(sink: Sink) 
     sink.receiver.answers = [400, 400, 200, 400, 500]
     with pytest.raises(RetriableError):
         await sink.task.put(records(0, 1, 2, 3))
-    sink.context.take_back()
+    sink.context.take_back(records(0, 1, 2, 3))
     await sink.task.put(records(0, 1, 2, 3))
     assert sink.refused() == [1]
     assert sink.receiver.bodies == ["[0,1,2,3]", "[0,1]", "[0]", "[1]", "[2,3]", "[2,3]"]
@@ -179,10 +179,10 @@ async def test_what_was_refused_before_a_retry_is_reported_by_the_call_that_retu
     for _ in range(2):
         with pytest.raises(RetriableError):
             await sink.task.put(some)
-        sink.context.take_back()
+        sink.context.take_back(some)
     await sink.task.put(some)
     assert (sink.refused(), sink.receiver.bodies[-2:]) == ([1, 3], ["three", "bad too"])
-    sink.context.take_back()
+    sink.context.take_back(some)
     await sink.task.put(some)
     assert (sink.refused(), sink.receiver.bodies[-4:]) == ([], ["one", "bad", "three", "bad too"]), (
         "that is another call"
@@ -198,7 +198,7 @@ async def test_a_retry_without_a_partition_that_went_leaves_out_nothing_of_the_o
     sink.receiver.answers = [200, 200, 400, 200, 503]
     with pytest.raises(RetriableError):
         await sink.task.put([*gone, *stays])
-    sink.context.take_back()
+    sink.context.take_back([*gone, *stays])
     await sink.task.close([TopicPartition("t", 0)])
     sink.receiver.answers = [200, 400]
     await sink.task.put(stays)

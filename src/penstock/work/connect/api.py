@@ -76,6 +76,10 @@ class SinkRecord(Record):
         partition = self.partition if self.original_partition is None else self.original_partition
         return TopicPartition(self.original_topic or self.topic, partition or 0)
 
+    @property
+    def place(self) -> tuple[TopicPartition, int]:
+        return self.original, self.offset
+
 
 class TransactionContext:
     """Where a source ends its transactions itself (`transaction.boundary=connector`): asked for in `poll`, done when
@@ -203,9 +207,14 @@ class SinkContext:
         """Give this partition from this offset on, after the call that is under way."""
         self.wanted[partition] = offset
 
-    def take_back(self) -> None:
-        """The call will be repeated, and with it what it has reported and sent."""
-        self.reported.clear()
+    def take_back(self, records: Sequence[SinkRecord]) -> None:
+        """The call will be repeated with these records, and with it what it has reported of them and sent. What was
+        reported of earlier ones stays. A thread of the sink's may report more meanwhile.
+        """
+        places = {one.place for one in records}
+        for number in reversed(range(len(self.reported))):
+            if self.reported[number][0].place in places:
+                del self.reported[number]
         self.outgoing.clear()
 
     def timeout(self, pause_ms: int) -> None:

@@ -225,12 +225,12 @@ def test_what_was_reported_before_a_retry_is_reported_by_the_call_that_returns(
             with pytest.raises(RetriableError):
                 sink.put(some)
             assert sorted(one.offset for one, _ in sink.context.reported) == [0, 1, 5]
-            sink.context.take_back()
+            sink.context.take_back(some)
     sink.task.close([other])
     sink.put(some[:-1])
     assert sorted(one.offset for one, _ in sink.context.reported) == [0, 1], "what went is reported where it is now"
     assert sink.numbers() == [[2, 3]]
-    sink.context.take_back()
+    sink.context.take_back(some)
     sink.put(records(6, 7))
     assert sink.context.reported == []
 
@@ -280,10 +280,15 @@ def test_a_record_that_fits_into_no_file_comes_again_with_those_that_were_not_ta
         raise OSError("no room")
 
     monkeypatch.setattr(sink.task._format, "encode", half)
-    monkeypatch.setattr(Store, "write", fail)
-    with pytest.raises(RetriableError, match="no room"):
-        sink.put(records(1, 3))
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "write", fail)
+        with pytest.raises(RetriableError, match="no room"):
+            sink.put(records(1, 3))
+    sink.context.take_back(records(1, 3))
     assert sink.task.flush({HERE: OffsetAndMetadata(1)}) == {}
+    sink.put(records(1, 3))
+    assert [one.offset for one, _ in sink.context.reported] == [0], "once, as its own put is not repeated"
+    assert sink.numbers() == [[1, 2]]
 
 
 def test_a_position_that_goes_back_begins_anew(tmp_path: Path) -> None:

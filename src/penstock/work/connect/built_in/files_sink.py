@@ -71,7 +71,7 @@ class FilesSinkTask(SinkTask):
         self._pages: dict[TopicPartition, Page] = {}
         self._comes_again = False
         self._reported: list[tuple[SinkRecord, Exception]] = []
-        """By the last `put`, if it is to come again."""
+        """Of the records of the last `put`, if it is to come again."""
         self.clock = time.monotonic
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -81,7 +81,6 @@ class FilesSinkTask(SinkTask):
     def put(self, records: Sequence[SinkRecord]) -> None:
         """A store that cannot be reached is tried again, with what is not here yet; what was reported is so again."""
         comes_again, self._comes_again = self._comes_again, False
-        before = len(self._context.reported)
         for record, error in self._reported:
             self._context.report(record, error)
         rows = [row for record in records if (row := self._take(record, comes_again)) is not None]
@@ -98,7 +97,9 @@ class FilesSinkTask(SinkTask):
             for partition, page in self._pages.items():
                 self._advance(partition, page)
         except OSError as error:
-            self._comes_again, self._reported = True, self._context.reported[before:]
+            places = {record.place for record in records}
+            self._comes_again = True
+            self._reported = [one for one in self._context.reported if one[0].place in places]
             raise RetriableError(str(error)) from error
         self._reported = []
 

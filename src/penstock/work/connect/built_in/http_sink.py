@@ -100,9 +100,9 @@ class HttpSinkTask(SinkTask):
         """
         size = self._settings["batch.max.size"] if self._settings["batching.enabled"] else 1
         for record in records:
-            if (error := self._settled.get(_place(record))) is not None:
+            if (error := self._settled.get(record.place)) is not None:
                 self._context.report(record, error)
-        left = [record for record in records if _place(record) not in self._settled]
+        left = [record for record in records if record.place not in self._settled]
         try:
             for url, some in groupby(left, self._url):
                 mine = list(some)
@@ -139,7 +139,7 @@ class HttpSinkTask(SinkTask):
             for record in records:
                 self._context.report(record, error)
             refused = error
-        self._settled |= dict.fromkeys(map(_place, records), refused)
+        self._settled |= dict.fromkeys((record.place for record in records), refused)
         self._failures = 0
 
     async def _request(self, url: str, body: bytes) -> None:
@@ -171,10 +171,6 @@ class HttpSinkTask(SinkTask):
     def _pause_ms(self) -> int:
         longest: int = min(self._settings["retry.backoff.ms"] << min(self._failures - 1, 20), LONGEST_PAUSE_MS)
         return round(longest * (0.8 + 0.4 * random.random()))
-
-
-def _place(record: SinkRecord) -> tuple[TopicPartition, int]:
-    return record.original, record.offset
 
 
 def _content(record: SinkRecord) -> bytes:

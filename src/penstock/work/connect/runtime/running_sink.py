@@ -124,7 +124,7 @@ class RunningSink(RunningTask, RebalanceListener):
                 await self._call(self._task.put, self._untaken)
             except RetriableError as error:
                 self._tries_again(error)
-                self._context.take_back()
+                self._context.take_back(self._untaken)
                 pause_ms, self._context.pause_ms = self._context.pause_ms, None
                 return RETRY_S if pause_ms is None else pause_ms / 1000
             self._went_well()
