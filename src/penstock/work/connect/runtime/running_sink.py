@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from penstock.client.admin.topics import NewTopic
@@ -27,7 +27,8 @@ class RunningSink(RunningTask, RebalanceListener):
     """A member of the group `connect-<connector>`.
 
     A rebalance goes on beside the task's own loop while polls bring nothing. What either asks of the sink, and what it
-    commits, is done by one of them at a time.
+    commits, is done by one of them at a time. What a rebalance fails with ends the task before its loop does anything
+    more: the positions of what could not be made safe are still known, and must not be committed.
     """
 
     def __init__(self, setting: TaskSetting, task: SinkTask, host: TaskHost, attempt: Attempt) -> None:
@@ -45,6 +46,7 @@ class RunningSink(RunningTask, RebalanceListener):
         self._producer: Producer | None = None
         self._is_over = False
         self._in_turn = asyncio.Lock()
+        self._rebalance_error: Exception | None = None
 
     async def run(self) -> None:
         config = self.setting.config
@@ -80,7 +82,7 @@ class RunningSink(RunningTask, RebalanceListener):
             if records:
                 self._untaken = records
                 await self._put(consumer)
-            async with self._in_turn:
+            async with self._turn_of_loop():
                 await self._leave_out_reported()
                 for partition, offset in self._context.wanted.items():
                     consumer.seek(partition, offset)
@@ -91,10 +93,26 @@ class RunningSink(RunningTask, RebalanceListener):
                     self._context.is_flush_wanted = False
                     await self._flush(self._done)
                     flushed_at = loop.time()
-        async with self._in_turn:
+        async with self._turn_of_loop():
             await self._flush(self._done)
             await self._call(self._task.close, consumer.assignment)
             self._is_over = True
+
+    @asynccontextmanager
+    async def _turn_of_loop(self) -> AsyncIterator[None]:
+        async with self._in_turn:
+            if self._rebalance_error is not None:
+                raise self._rebalance_error
+            yield
+
+    @asynccontextmanager
+    async def _turn_of_rebalance(self) -> AsyncIterator[None]:
+        async with self._in_turn:
+            try:
+                yield
+            except Exception as error:
+                self._rebalance_error, self._is_over = error, True
+                raise
 
     async def _converted(self, consumed: list[ConsumedRecord]) -> list[SinkRecord]:
         converted = self._conversion.of(consumed, self.setting.steps.from_topic)
@@ -107,7 +125,7 @@ class RunningSink(RunningTask, RebalanceListener):
     async def _put(self, consumer: Consumer) -> None:
         """Offer records until the sink takes them, the task is to stop, or all partitions were revoked."""
         while self._untaken and not self._attempt.stopping.is_set():
-            async with self._in_turn:
+            async with self._turn_of_loop():
                 pause_s = await self._tried()
             if pause_s is not None:
                 await self._hold(consumer, pause_s)
@@ -151,11 +169,11 @@ class RunningSink(RunningTask, RebalanceListener):
 
     async def _leave_out_reported(self) -> None:
         """A thread of the sink's may report more meanwhile."""
-        reported = self._context.reported[:]
-        del self._context.reported[: len(reported)]
-        for record, error in reported:
+        for _ in range(len(self._context.reported)):
+            record, error = self._context.reported[0]
             with suppress(Skipped):
                 await self._errors.give_up(Failure("TASK_PUT", type(self._task).__name__, error), record.consumed)
+            del self._context.reported[0]
 
     async def _send_outgoing(self) -> None:
         outgoing, self._context.outgoing = self._context.outgoing, []
@@ -189,7 +207,7 @@ class RunningSink(RunningTask, RebalanceListener):
                     del self._done[partition]
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        async with self._in_turn:
+        async with self._turn_of_rebalance():
             if self._is_over:
                 return
             self._give_back(partitions)
@@ -199,7 +217,7 @@ class RunningSink(RunningTask, RebalanceListener):
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task has these partitions: nothing of them is committed."""
-        async with self._in_turn:
+        async with self._turn_of_rebalance():
             if self._is_over:
                 return
             self._give_back(partitions)
@@ -212,7 +230,7 @@ class RunningSink(RunningTask, RebalanceListener):
             self._committed.pop(partition, None)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        async with self._in_turn:
+        async with self._turn_of_rebalance():
             assert self._consumer is not None
             self._context.assignment = tuple(self._consumer.assignment)
             if self._is_holding:

@@ -1,6 +1,7 @@
 """What a sink's task commits, sends and leaves out while partitions move and its sink asks for the same once more."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ from penstock.work.connect.runtime.running_sink import RunningSink
 
 
 class World(SinkTask):
-    """The sink, and the consumer and the producer of its task. `puts` are what its next calls of `put` do."""
+    """The sink, and the consumer and the producer of its task.
+
+    `puts` are what the next calls of `put` do, and so on.
+    """
 
     def __init__(self) -> None:
         config = CONFIG | {"errors.tolerance": "all", LEFT_OUT: "left-out"}
@@ -28,6 +32,10 @@ class World(SinkTask):
         self.running._consumer = self.running._producer = world
         self.context: SinkContext = self.running._context
         self.puts: list[Callable[[Sequence[SinkRecord]], None]] = []
+        self.flushes: list[Callable[[], None]] = []
+        self.sends: list[Callable[[], None]] = []
+        self.polls: list[Callable[[], Awaitable[None]]] = []
+        self.rebalance: asyncio.Task[None] | None = None
         self.assignment = [ONE, TWO]
         self.letters: list[bytes | None] = []
         self.committed: list[dict[TopicPartition, int]] = []
@@ -40,7 +48,9 @@ class World(SinkTask):
         if self.puts:
             self.puts.pop(0)(records)
 
-    async def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
+    async def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if self.flushes:
+            self.flushes.pop(0)()
 
     async def close(self, partitions: Sequence[TopicPartition]) -> None: ...
 
@@ -48,7 +58,20 @@ class World(SinkTask):
 
     # What Kafka is asked for
 
+    async def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
+        if self.polls:
+            await self.polls.pop(0)()
+        return []
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None: ...
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
+
     async def send_and_wait(self, topic: str, value: bytes | None, **more: Any) -> None:
+        await asyncio.sleep(0)
+        if self.sends:
+            self.sends.pop(0)()
+        await asyncio.sleep(0)
         self.letters.append(value)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -60,6 +83,10 @@ class World(SinkTask):
         """One `put` of these."""
         self.running._untaken = list(records)
         return await self.running._tried()
+
+    def revokes(self) -> None:
+        """A rebalance begins, which goes on beside the task's own loop."""
+        self.rebalance = asyncio.create_task(self.running.on_revoked([ONE]))
 
 
 @pytest.fixture
@@ -89,3 +116,58 @@ async def test_a_put_that_is_repeated_takes_back_what_it_reported_of_its_own_rec
     world.running._done[ONE] = 6
     await world.running._flush([ONE])
     assert (world.letters, world.committed) == ([b"5"], [{ONE: 6}])
+
+
+@pytest.mark.parametrize("begins", ["in a poll", "in the last turn but one"])
+async def test_what_a_failed_rebalance_did_not_make_safe_is_not_committed(world: World, begins: str) -> None:
+    """Its own flush reports a record, which cannot be sent to the dead letter queue."""
+    sent = lay(TWO, 1), ValueError("bad as well")
+    unsent = lay(ONE, 6), ValueError("bad")
+
+    async def polled() -> None:
+        world.attempt.stopping.set()
+        if begins == "in a poll":
+            world.revokes()
+            await asyncio.sleep(0)
+        else:
+            world.running.setting = world.running.setting.replace(
+                environment=world.running.setting.environment.replace(flush_interval_ms=10**9)
+            )
+            world.context.reported.append(sent)
+            world.sends.insert(0, world.revokes)
+
+    def fail() -> None:
+        raise TimeoutError("nobody takes it")
+
+    world.polls, world.sends = [polled], [fail]
+    world.flushes = [lambda: world.context.reported.append(unsent)]
+    world.running._done.update({ONE: 7, TWO: 3})
+    running: Any = world
+    with pytest.raises(TimeoutError, match="nobody takes it"):
+        await world.running._write(running)
+    assert world.rebalance is not None
+    assert isinstance(world.rebalance.exception(), TimeoutError)
+    assert (world.committed, world.context.reported) == ([], [unsent])
+
+
+async def test_a_sink_is_offered_nothing_after_a_failed_rebalance(world: World) -> None:
+    def fail() -> None:
+        raise ValueError("broken")
+
+    def later(_: Sequence[SinkRecord]) -> None:
+        world.context.timeout(1)
+        raise RetriableError("full")
+
+    async def polled() -> None:
+        world.revokes()
+        await asyncio.sleep(0)
+
+    world.puts, world.flushes, world.polls = [later, lambda _: None], [fail], [polled]
+    world.running._done[ONE] = 7
+    world.running._untaken = [lay(TWO, 1)]
+    running: Any = world
+    with pytest.raises(ValueError, match="broken"):
+        await world.running._put(running)
+    assert len(world.puts) == 1
+    assert world.rebalance is not None
+    assert world.rebalance.exception() is not None
