@@ -84,10 +84,7 @@ class RunningSink(RunningTask, RebalanceListener):
                 await self._put(consumer)
             async with self._turn_of_loop():
                 await self._leave_out_reported()
-                for partition, offset in self._context.wanted.items():
-                    consumer.seek(partition, offset)
-                    self._done[partition] = offset
-                self._context.wanted.clear()
+                self._rewind()
                 due = (loop.time() - flushed_at) * 1000 >= self.setting.environment.flush_interval_ms
                 if due or self._context.is_flush_wanted:
                     self._context.is_flush_wanted = False
@@ -127,6 +124,7 @@ class RunningSink(RunningTask, RebalanceListener):
         while self._untaken and not self._attempt.stopping.is_set():
             async with self._turn_of_loop():
                 pause_s = await self._tried()
+                self._rewind()
             if pause_s is not None:
                 await self._hold(consumer, pause_s)
         if self._is_holding:
@@ -150,6 +148,14 @@ class RunningSink(RunningTask, RebalanceListener):
             self._untaken = []
             await self._send_outgoing()
         return None
+
+    def _rewind(self) -> None:
+        """In the turn of the `put` that asked for it: in the next one its partition may belong to another task."""
+        assert self._consumer is not None
+        for partition, offset in self._context.wanted.items():
+            self._consumer.seek(partition, offset)
+            self._done[partition] = offset
+        self._context.wanted.clear()
 
     async def _hold(self, consumer: Consumer, seconds: float) -> None:
         """Wait as a member of the group: polls bring nothing as all is paused, and keep max.poll.interval.ms."""
@@ -228,6 +234,7 @@ class RunningSink(RunningTask, RebalanceListener):
         for partition in partitions:
             self._done.pop(partition, None)
             self._committed.pop(partition, None)
+            self._context.wanted.pop(partition, None)
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         async with self._turn_of_rebalance():

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.work.connect.runtime.test_running_tasks import CONFIG, ONE, TWO, Host, Kafka, Setting
 
+from penstock.client.errors import ConsumerMisuseError
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.config import parse
+from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.errors import LEFT_OUT
 from penstock.work.connect.runtime.kinds import KEYS
 from penstock.work.connect.runtime.running_sink import RunningSink
@@ -22,22 +24,22 @@ class World(SinkTask):
     """
 
     def __init__(self) -> None:
-        config = CONFIG | {"errors.tolerance": "all", LEFT_OUT: "left-out"}
+        config = CONFIG | {"errors.tolerance": "all", LEFT_OUT: "left-out", "value.converter": "StringConverter"}
         setting = Setting("")
         self.attempt = setting.attempt
-        self.running = RunningSink(
-            setting.task.replace(config=config, errors=parse(KEYS, config)), self, Host(Kafka()), setting.attempt
-        )
+        task = setting.task.replace(config=config, errors=parse(KEYS, config), steps=steps_of(config, {}))
+        self.running = RunningSink(task, self, Host(Kafka()), setting.attempt)
         world: Any = self
         self.running._consumer = self.running._producer = world
         self.context: SinkContext = self.running._context
         self.puts: list[Callable[[Sequence[SinkRecord]], None]] = []
         self.flushes: list[Callable[[], None]] = []
         self.sends: list[Callable[[], None]] = []
-        self.polls: list[Callable[[], Awaitable[None]]] = []
+        self.polls: list[Callable[[], Awaitable[list[ConsumedRecord] | None]]] = []
         self.rebalance: asyncio.Task[None] | None = None
         self.assignment = [ONE, TWO]
         self.letters: list[bytes | None] = []
+        self.sought: list[tuple[TopicPartition, int]] = []
         self.committed: list[dict[TopicPartition, int]] = []
 
     # The sink
@@ -45,8 +47,11 @@ class World(SinkTask):
     async def start(self, config: Any, context: Any) -> None: ...
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        if self.puts:
-            self.puts.pop(0)(records)
+        try:
+            if self.puts:
+                self.puts.pop(0)(records)
+        finally:
+            await asyncio.sleep(0)
 
     async def flush(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if self.flushes:
@@ -59,9 +64,12 @@ class World(SinkTask):
     # What Kafka is asked for
 
     async def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
-        if self.polls:
-            await self.polls.pop(0)()
-        return []
+        return (await self.polls.pop(0)() if self.polls else None) or []
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        if partition not in self.assignment:
+            raise ConsumerMisuseError(f"{partition} is not assigned")
+        self.sought.append((partition, offset))
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None: ...
 
@@ -86,7 +94,12 @@ class World(SinkTask):
 
     def revokes(self) -> None:
         """A rebalance begins, which goes on beside the task's own loop."""
-        self.rebalance = asyncio.create_task(self.running.on_revoked([ONE]))
+
+        async def revoke() -> None:
+            await self.running.on_revoked([ONE])
+            self.assignment = [TWO]
+
+        self.rebalance = asyncio.create_task(revoke())
 
 
 @pytest.fixture
@@ -171,3 +184,34 @@ async def test_a_sink_is_offered_nothing_after_a_failed_rebalance(world: World) 
     assert len(world.puts) == 1
     assert world.rebalance is not None
     assert world.rebalance.exception() is not None
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_a_partition_that_goes_is_committed_where_the_sink_goes_back_to(world: World, full: bool) -> None:
+    """It asks for that in a `put`, and a rebalance waits until that is over."""
+
+    async def polled() -> list[ConsumedRecord]:
+        consumed = lay(ONE, 6).consumed
+        assert consumed is not None
+        return [consumed]
+
+    async def stopped() -> None:
+        world.attempt.stopping.set()
+
+    def rewinds(_: Sequence[SinkRecord]) -> None:
+        world.context.rewind(ONE, 3)
+        world.revokes()
+        if full:
+            raise RetriableError("full")
+
+    world.puts, world.polls = [rewinds], [polled, stopped]
+    running: Any = world
+    await world.running._write(running)
+    assert (world.sought, world.committed) == ([(ONE, 3)], [{ONE: 3}])
+
+
+async def test_a_sink_that_goes_back_in_a_flush_of_what_goes_is_not_heeded(world: World) -> None:
+    world.flushes = [lambda: world.context.rewind(ONE, 3)]
+    world.running._done[ONE] = 7
+    await world.running.on_revoked([ONE])
+    assert (world.context.wanted, world.committed) == ({}, [{ONE: 7}])
