@@ -208,6 +208,22 @@ async def test_a_retry_without_a_partition_that_went_leaves_out_nothing_of_the_o
     assert sink.receiver.bodies[-3:] == ["0-0", "0-1", "bad 0"], "when they are its own again, all of them come"
 
 
+@pytest.mark.parametrize(("goes", "retries"), [(0, 2), (1, 1)])
+async def test_retries_begin_anew_when_the_records_that_failed_have_gone(sink: Sink, goes: int, retries: int) -> None:
+    await sink.start(max_retries="2", batching_enabled="true")
+    some = [*records("0"), *(one.replace(partition=1) for one in records("1"))]
+    sink.receiver.answers = [503] * 9
+    with pytest.raises(RetriableError):
+        await sink.task.put(some)
+    await sink.task.close([TopicPartition("t", goes)])
+    left = [one for one in some if one.partition != goes]
+    for _ in range(retries):
+        with pytest.raises(RetriableError):
+            await sink.task.put(left)
+    with pytest.raises(RuntimeError, match=r"max\.retries=2 are used up"):
+        await sink.task.put(left)
+
+
 @pytest.mark.parametrize("status", [401, 404, 302])
 async def test_what_is_wrong_for_all_is_not_split(sink: Sink, status: int) -> None:
     await sink.start(batching_enabled="true")

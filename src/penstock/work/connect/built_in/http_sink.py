@@ -86,6 +86,8 @@ class HttpSinkTask(SinkTask):
         self._settled: dict[tuple[TopicPartition, int], Exception | None] = {}
         """What the `put` under way has brought to its end: records that were taken, and why others were refused."""
         self._failures = 0
+        self._tried: TopicPartition | None = None
+        """That of the first record of the last request."""
         settings = self._settings
         headers = {"Content-Type": settings["http.headers.content.type"], **_additional(settings)}
         self._session = ClientSession(
@@ -117,8 +119,12 @@ class HttpSinkTask(SinkTask):
         self._settled = {}
 
     async def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """Whoever has them next gets all records of a `put` that has not returned."""
+        """Whoever has them next gets all records of a `put` that has not returned. What is tried instead of a request
+        that went with them has all retries.
+        """
         self._settled = {place: error for place, error in self._settled.items() if place[0] not in partitions}
+        if self._tried in partitions:
+            self._failures = 0
 
     async def stop(self) -> None:
         if self._session is not None:
@@ -126,6 +132,7 @@ class HttpSinkTask(SinkTask):
 
     async def _send(self, url: str, records: Sequence[SinkRecord]) -> None:
         """LaterError. What is refused is reported."""
+        self._tried = records[0].original
         refused: Exception | None = None
         try:
             await self._request(url, self._body(records))

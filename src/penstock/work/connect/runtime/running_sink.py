@@ -130,6 +130,8 @@ class RunningSink(RunningTask, RebalanceListener):
         if self._is_holding:
             self._is_holding = False
             consumer.resume(consumer.assignment)
+        if not self._untaken:  # also where all of them went with their partitions
+            self._went_well()
         self._give_back(consumer.assignment)
 
     async def _tried(self) -> float | None:

@@ -13,6 +13,7 @@ from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord, S
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.errors import LEFT_OUT
+from penstock.work.connect.runtime import running_tasks
 from penstock.work.connect.runtime.kinds import KEYS
 from penstock.work.connect.runtime.running_sink import RunningSink
 
@@ -215,3 +216,23 @@ async def test_a_sink_that_goes_back_in_a_flush_of_what_goes_is_not_heeded(world
     world.running._done[ONE] = 7
     await world.running.on_revoked([ONE])
     assert (world.context.wanted, world.committed) == ({}, [{ONE: 7}])
+
+
+async def test_trouble_with_records_that_have_gone_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses_ms = [0, 10**6]
+
+    def later(_: Sequence[SinkRecord]) -> None:
+        world.context.timeout(pauses_ms.pop(0))
+        raise RetriableError("full")
+
+    async def polled() -> None:
+        await world.running.on_revoked([ONE])
+
+    told: list[str] = []
+    monkeypatch.setattr(running_tasks, "LONG_S", 0.0)
+    world.running._attempt = world.attempt.replace(lasts=told.append)
+    world.puts, world.polls = [later, later], [polled]
+    world.running._untaken = [lay(ONE, 1)]
+    running: Any = world
+    await world.running._put(running)
+    assert (world.puts, told) == ([], ["it has been trying again for 0 s: full", ""])
