@@ -237,7 +237,13 @@ class LogContent:
     # cutting
 
     def cut_to(self, offset: int) -> None:
-        """Remove every batch that ends at `offset`, which is less than the end offset, or behind it."""
+        """Remove every batch that ends at `offset` or behind it. Where there is none a term without a batch goes: a
+        leader has it whose first append failed. Nobody else may know of it, and who asks for it to find out where logs
+        part would ask for ever.
+        """
+        if offset >= self.end_offset:
+            self.epochs.truncate_from_end(self.end_offset)
+            return
         if offset <= self.segments[0].base_offset or offset < self.start_offset:
             self.start_anew_at(offset)
             return
@@ -256,12 +262,6 @@ class LogContent:
         snapshot_offset = self._snapshots.restore(self.producers)
         self.aborted.cut_to(end_offset, self.segments.active.base_offset)
         replay(self.producers, self.aborted, self.segments, snapshot_offset or 0)
-
-    def forget_unwritten_terms(self) -> None:
-        """A leader whose first append failed has a term without a batch: nobody else may know of it, and who asks for
-        it to find out where logs part would ask for ever.
-        """
-        self.epochs.truncate_from_end(self.end_offset)
 
     def start_anew_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""

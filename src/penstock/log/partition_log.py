@@ -205,15 +205,11 @@ class PartitionLog(LogHolder):
 
     def truncate_to(self, offset: int) -> int:
         """Remove every batch that ends at `offset` or behind it; returns the new log end offset."""
-        if offset < self.log_end_offset:
-            self.cleaned_to = min(self.cleaned_to, offset)  # first, as it may fail half-way
-            with self._changing() as content:
-                content.cut_to(offset)
-            self.cleaned_to = min(self.cleaned_to, content.end_offset)
-        elif self._content is not None:
-            with self.health.reporting(self._name):
-                self._content.forget_unwritten_terms()
-        return self.log_end_offset
+        self.cleaned_to = min(self.cleaned_to, offset)  # first, as it may fail half-way
+        with self._changing() as content:
+            content.cut_to(offset)
+        self.cleaned_to = min(self.cleaned_to, content.end_offset)
+        return content.end_offset
 
     def truncate_fully_and_start_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""

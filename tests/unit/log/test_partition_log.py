@@ -191,6 +191,21 @@ def test_a_reader_misses_nothing_where_a_log_is_cut_between_its_segments(tmp_pat
         assert all_batches(log) == [(0, 0), (1, 1), (2, 2), (10, 10)]
 
 
+@pytest.mark.parametrize("offset", [6, 7])
+def test_what_is_not_there_is_not_cut(tmp_path: Path, offset: int) -> None:
+    """Of a log that ends sooner only a term goes that has no batch."""
+    log = open_log(tmp_path)
+    for _ in range(3):
+        append(log, batch(2))
+    log.flush()
+    content = log.load()
+    content.epochs.assign(9, 6)
+    content.cut_to(offset)
+    assert (content.cuts, content.end_offset, content.recovery_point, content.rewritten_below) == (0, 6, 6, 0)
+    assert content.epochs.entries == [(0, 0)]
+    assert all_batches(log) == [(0, 1), (2, 3), (4, 5)]
+
+
 def test_what_lies_behind_an_offset_is_counted_from_its_batch_on(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=300, index_interval_bytes=1))
     sizes = [len(sent) for count in (3, 1, 2, 4, 1, 5) for sent in [batch(count)] if append(log, sent) >= 0]

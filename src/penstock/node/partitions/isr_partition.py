@@ -220,7 +220,7 @@ class IsrPartition(Partition):
         `checkpoint` writes down how far logs are compacted. The thread calls it where this one is so less far: after a
         crash what is appended there would count as compacted.
         """
-        return self._cut(partial(_cut_to, offset=offset), threads, offset, checkpoint)
+        return self._cut(partial(LogContent.cut_to, offset=offset), threads, offset, checkpoint)
 
     def begin_anew_at(
         self, offset: int, threads: Executor, checkpoint: Callable[[], object] = int
@@ -286,10 +286,3 @@ class IsrPartition(Partition):
         self.leader = self.appender = leader
         self.follower = follower
         return former
-
-
-def _cut_to(content: LogContent, offset: int) -> None:
-    if offset < content.end_offset:
-        content.cut_to(offset)
-    else:
-        content.forget_unwritten_terms()

@@ -13,7 +13,7 @@ from tests.unit.node.on_disk import NODE_ID, NOW_MS, TOPIC_ID
 
 from penstock.log.log_holder import LentError
 from penstock.metadata.topics import PartitionImage
-from penstock.node.partitions.isr_partition import IsrPartition, _cut_to
+from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import ALL_REPLICAS, NotAppendingError
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -275,14 +275,6 @@ def test_what_is_committed_of_a_log_that_was_cut(world: World, has_role: bool, b
     world.one.was_cut()
     assert (world.one.high_watermark, world.is_dirty) == (after, has_role)
     assert world.did == ([2] if before == 1 else [])
-
-
-@pytest.mark.parametrize(("offset", "is_cut"), [(7, True), (8, False), (9, False)])
-def test_what_is_not_there_is_not_cut(offset: int, is_cut: bool) -> None:
-    cuts: list[object] = []
-    log = SimpleNamespace(end_offset=8, cut_to=cuts.append, forget_unwritten_terms=lambda: cuts.append("terms"))
-    _cut_to(cast("Any", log), offset)
-    assert cuts == ([offset] if is_cut else ["terms"])
 
 
 def test_who_looks_after_followers_hears_how_many_more_are_in_sync() -> None:
