@@ -174,7 +174,7 @@ class Cleaner:
             return False
         before, self._busy[log] = _Before(log), None
         try:
-            await self._do_round(partition, found, runner)
+            await self._do_round(partition, found, runner, before)
         except _GivenUpError:
             logger.info(CHANGED, partition)
             return False
@@ -195,9 +195,8 @@ class Cleaner:
             del self._busy[log]
         return True
 
-    async def _do_round(self, partition: Partition, found: Cleanable, runner: RoundRunner) -> None:
-        log, began_ms = partition.log, self._now_ms()
-        directory, before = log.directory, _Before(log)
+    async def _do_round(self, partition: Partition, found: Cleanable, runner: RoundRunner, before: _Before) -> None:
+        log, directory, began_ms = partition.log, partition.log.directory, self._now_ms()
         if log.recovery_point < found.first_uncleanable:
             await self._threads.do(log.flush)
         if not before.still_holds or log.directory != directory:

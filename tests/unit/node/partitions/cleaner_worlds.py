@@ -9,7 +9,7 @@ from typing import Any, cast
 from tests.unit.node.contexts import embedded
 
 from penstock.node.metrics.registry import Registry
-from penstock.node.partitions.cleaner import Cleaner
+from penstock.node.partitions.cleaner import Cleaner, _Before
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 NO_ROOM = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
@@ -79,6 +79,9 @@ class World:
         )
         self.cleaner: Any = Cleaner(context, cast("Any", SimpleNamespace(by_topic=lambda: self.topics)))
         self.topics: list[dict[int, Any]] = [{0: self.partition}]
+
+    async def do_round(self, runner: Runner) -> None:
+        await self.cleaner._do_round(self.partition, self.found, runner, _Before(cast("Any", self.log)))
 
 
 class Runner:

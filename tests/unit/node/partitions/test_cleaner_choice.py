@@ -109,7 +109,7 @@ async def test_a_log_that_is_another_one_when_it_is_flushed_is_given_up(
     monkeypatch.setattr(PartitionLog, "flush", flush)
     assert log.recovery_point < found[1].first_uncleanable
     with pytest.raises(module._GivenUpError):
-        await cleaner._do_round(*found, None)  # type: ignore[arg-type]
+        await cleaner._do_round(*found, None, module._Before(log))  # type: ignore[arg-type]
     monkeypatch.undo()
 
 

@@ -54,7 +54,7 @@ async def test_what_may_become_of_a_round(
 ) -> None:
     busy: list[object] = []
 
-    async def do_round(_: object, partition: object, found: object, runner: object) -> None:
+    async def do_round(*_: object) -> None:
         busy.extend(world.cleaner._busy)
         if error is not None:
             raise error
@@ -92,7 +92,7 @@ async def test_a_round_from_its_beginning_to_its_end(world: World) -> None:
     runner = Runner(Moved(1), Cleaned((0, 10), 5, (3,)), Cleaned((20,), 5), SUMMARY)
 
     world.log.segments.sync_names = lambda: setattr(world, "now_ms", world.now_ms + 3_500)
-    await world.cleaner._do_round(world.partition, world.found, runner)
+    await world.do_round(runner)
     assert world.log.steps == ["flush", ([0, 10], 1_000, (3,)), ([20], 4_500, ())]
     assert (world.log.cleaned_to, world.written, world.discarded) == (30, ["a"], [world.log])
     metrics = world.cleaner.metrics
@@ -107,7 +107,7 @@ async def test_a_log_is_flushed_where_its_round_goes_beyond_what_is_on_the_disk(
     world: World, recovery_point: int, is_flushed: bool
 ) -> None:
     world.log.recovery_point = recovery_point
-    await world.cleaner._do_round(world.partition, world.found, Runner())
+    await world.do_round(Runner())
     assert world.log.steps == (["flush"] if is_flushed else [])
 
 
@@ -132,14 +132,14 @@ async def test_what_was_read_before_a_cut_is_not_swapped_in(
     if when == "it is flushed":
         world.log.flush = cut  # type: ignore[method-assign]
     with pytest.raises(_GivenUpError):
-        await world.cleaner._do_round(world.partition, world.found, Cut())
+        await world.do_round(Cut())
     assert [step for step in world.log.steps if step != "flush"] == [([0], 1_000, ())] * (when == 1)
     assert world.log.cleaned_to == 10
 
 
 async def test_a_log_that_was_cut_is_not_clean_beyond_its_end(world: World) -> None:
     world.log.log_end_offset = 25
-    await world.cleaner._do_round(world.partition, world.found, Runner(SUMMARY))
+    await world.do_round(Runner(SUMMARY))
     assert world.log.cleaned_to == 25
 
 
@@ -150,7 +150,7 @@ async def test_rounds_share_what_may_be_read_and_written_in_a_second(
     monkeypatch.setattr(module, "prepare", lambda log, *_: (SimpleNamespace(directory=log.directory), log.segments))
     world = World(log_cleaner_threads=str(threads), log_cleaner_io_max_bytes_per_second="6000")
     runner = Runner()
-    await world.cleaner._do_round(world.partition, world.found, runner)
+    await world.do_round(runner)
     assert runner.bytes_per_s == [6000 / share]
 
 
@@ -160,7 +160,7 @@ async def test_rounds_share_what_may_be_read_and_written_in_a_second(
 )
 async def test_what_is_left_of_a_round_that_failed_goes(world: World, error: Exception, raised: type) -> None:
     with pytest.raises(raised):
-        await world.cleaner._do_round(world.partition, world.found, Runner(error))
+        await world.do_round(Runner(error))
     assert (world.log.cleaned_to, world.discarded) == (10, [world.log])
 
 
