@@ -88,13 +88,8 @@ class LogContent:
     # transactions
 
     def aborted_in(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
-        """What may be aborted of the records that a read from `offset` finds before `end_offset`."""
-        if not self.aborted:
-            return ()
-        following = self.segments.number_of(offset) + 1
-        if following < len(self.segments):  # one read is from one segment
-            end_offset = min(end_offset, self.segments[following].base_offset)
-        return self.aborted.between(offset, end_offset)
+        """What may be aborted of the records in [`offset`, `end_offset`): those that a read from there has found."""
+        return self.aborted.between(offset, end_offset) if self.aborted else ()
 
     def is_committed(self, header: BatchHeader) -> bool:
         """Whether the batch belongs to no transaction that is open or aborted."""

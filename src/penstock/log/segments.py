@@ -264,7 +264,7 @@ def _slice(
     if upper >= segment_end:
         position = segment.position_to_go_on(offset)
         if 0 <= position < segment.size and segment.size - position <= max_bytes:
-            return _read_to_end(segment, position)
+            return _read_to_end(segment, position, segment_end)
     found = segment.locate(offset)
     if found is None:
         return None
@@ -282,10 +282,10 @@ def _slice(
                 return EMPTY_SLICE
             length = size
     elif end == segment.size:
-        return _read_to_end(segment, position)
-    return LogSlice(segment.opened(), position, length)
+        return _read_to_end(segment, position, min(upper, segment_end))
+    return LogSlice(segment.opened(), position, length, min(upper, segment_end))
 
 
-def _read_to_end(segment: Segment, position: int) -> LogSlice:
+def _read_to_end(segment: Segment, position: int, end_offset: int) -> LogSlice:
     segment.note_read_to_end()
-    return LogSlice(segment.opened(), position, segment.size - position)
+    return LogSlice(segment.opened(), position, segment.size - position, end_offset)

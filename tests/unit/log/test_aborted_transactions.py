@@ -1,6 +1,6 @@
 """Transactions in a log that a Kafka broker wrote: what is stable, what was aborted, and the index that tells it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from errno import ENOSPC
 from pathlib import Path
 from random import Random
@@ -146,9 +146,10 @@ def test_a_reader_sees_what_was_committed_and_nothing_else(tmp_path: Path, seed:
     begin = random.randrange(stable)
     seen, position = list[int](), begin
     while position < stable:
-        data = log.read(position, random.choice((1, 250, 10_000)), upper_offset=stable).read()
-        aborted = [Told(producer_id=it[0], first_offset=it[1]) for it in log.load().aborted_in(position, stable)]
-        records = FetchedRecords(TopicPartition("t", 0), data, position, aborted)
+        found = log.read(position, random.choice((1, 250, 10_000)), upper_offset=stable)
+        ends = found.end_offset
+        aborted = [Told(producer_id=it[0], first_offset=it[1]) for it in log.load().aborted_in(position, ends)]
+        records = FetchedRecords(TopicPartition("t", 0), found.read(), position, aborted)
         seen += [record.offset for record in records.take(1_000)]
         position = records.next_offset
     assert seen == sorted(offset for offset in committed if begin <= offset < stable)
@@ -299,14 +300,32 @@ def test_producers_and_aborted_transactions_are_read_from_the_first_batch_on(tmp
     assert producers == {8: (0, 0)} | ({9: (0, 2)} if how == "crash" else {})
 
 
+def told_with(log: PartitionLog, offset: int) -> Sequence[AbortedTransaction]:
+    """What a reader of committed records is told of with a read from there."""
+    return log.load().aborted_in(offset, log.read(offset, 1 << 20).end_offset)
+
+
 def test_a_read_is_told_of_what_was_aborted_in_its_segment(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=100))
     for sequence in range(4):
         append_all(log, written(8, sequence), ended(8, ABORT))
     assert [segment.base_offset for segment in log.segments] == list(range(8))
     for offset in range(8):
-        told_of = [one.first_offset for one in log.load().aborted_in(offset, 8)]
+        told_of = [one.first_offset for one in told_with(log, offset)]
         assert told_of == [offset - offset % 2], "each segment has one batch, or its marker"
+
+
+def test_a_read_over_a_gap_is_told_of_what_was_aborted_behind_it(tmp_path: Path) -> None:
+    """Kafka's cleaner lets a segment end before the next one begins: a reader goes on where its last batch ends."""
+    log = open_log(tmp_path)
+    append_all(log, written(8, 0), ended(8, ABORT))
+    log.end_at(20)
+    append_all(log, written(8, 1), ended(8, ABORT))
+    log.end_at(30)
+    append_all(log, written(8, 2), ended(8, ABORT))
+    assert [segment.base_offset for segment in log.segments] == [0, 20, 30]
+    for offset, first in ((0, 0), (1, 0), (2, 20), (19, 20), (20, 20), (21, 20), (22, 30), (29, 30), (31, 30)):
+        assert [one.first_offset for one in told_with(log, offset)] == [first]
 
 
 def begin_at(log: PartitionLog, offset: int) -> None:

@@ -306,15 +306,15 @@ class FetchReader:
             stable_offset,
             start_offset,
             records,
-            self._aborted(partition, request.fetch_offset, stable_offset) if records.length else self._none_aborted,
+            self._aborted(partition, request.fetch_offset, records) if records.length else self._none_aborted,
             diverging,
             None,
             preferred,
         )
 
-    def _aborted(self, partition: Partition, offset: int, end_offset: int) -> Sequence[tuple[int, ...]] | None:
+    def _aborted(self, partition: Partition, offset: int, found: LogSlice) -> Sequence[tuple[int, ...]] | None:
         """For readers of committed records."""
-        return partition.log.load().aborted_in(offset, end_offset) if self._reads_committed else None
+        return partition.log.load().aborted_in(offset, found.end_offset) if self._reads_committed else None
 
     def _check_right(self, wanted: Wanted, partition: Partition | None) -> None:
         """KafkaError where the client may not read a topic; a missing topic is refused elsewhere."""

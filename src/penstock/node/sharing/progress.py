@@ -85,5 +85,5 @@ def came_ms(partition: Partition, offset: int) -> int:
         return UNKNOWN_MS
     if isinstance(found, Later) or found.length < HEADER_SIZE:
         return UNKNOWN_MS
-    header = read_header(partition.log.bytes_of(LogSlice(found.file, found.position, HEADER_SIZE)))
+    header = read_header(partition.log.bytes_of(LogSlice(found.file, found.position, HEADER_SIZE, found.end_offset)))
     return header.max_timestamp if header.is_log_append_time else header.base_timestamp

@@ -240,13 +240,13 @@ class Shared:
         self.deliveries.count(sum(last - first + 1 for first, last, _ in acquired) - again, again, self.now_ms())
         begin = min(at for first, last, at, _ in batches if last >= acquired[0].first)
         end = max(end for first, last, _, end in batches if first <= acquired[-1].last)
-        records = LogSlice(file, begin, end - begin)
+        records = LogSlice(file, begin, end - begin, found.slice.end_offset)
         return Taken(log.bytes_of(records) if end - begin <= SMALL_BYTES else records, acquired)
 
     def _aborts(self, found: Found) -> Aborts | None:
         if not self.reads_committed:
             return None
-        aborted = self.partition.log.load().aborted_in(found.offset, self._end_offset)
+        aborted = self.partition.log.load().aborted_in(found.offset, found.slice.end_offset)
         return Aborts([(it[0], it[1]) for it in aborted]) if aborted else None
 
 

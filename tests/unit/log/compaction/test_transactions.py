@@ -44,10 +44,11 @@ def committed(log: PartitionLog) -> list[tuple[int, bytes, bytes]]:
     """What a reader of committed records is given."""
     stable, position, seen = log.last_stable_offset(log.log_end_offset), 0, list[tuple[int, bytes, bytes]]()
     while position < stable:
-        data = log.read(position, 1 << 20, upper_offset=stable).read()
+        found = log.read(position, 1 << 20, upper_offset=stable)
+        data, ends = found.read(), found.end_offset
         if not data:
             break
-        aborted = [Told(producer_id=it[0], first_offset=it[1]) for it in log.load().aborted_in(position, stable)]
+        aborted = [Told(producer_id=it[0], first_offset=it[1]) for it in log.load().aborted_in(position, ends)]
         records = FetchedRecords(TopicPartition("t", 0), data, position, aborted)
         seen += [(record.offset, record.key or b"", record.value or b"") for record in records.take(1_000)]
         position = records.next_offset

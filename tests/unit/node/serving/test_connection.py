@@ -291,7 +291,7 @@ async def test_a_slow_reader_costs_a_chunk_not_what_it_asked_for() -> None:
     size = 64 * CHUNK_BYTES
 
     def fetch(*_: Any) -> list[bytes | LogSlice]:
-        return [struct.pack(">ii", size + 4, 1), LogSlice(file, 0, size)]
+        return [struct.pack(">ii", size + 4, 1), LogSlice(file, 0, size, 0)]
 
     async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, fetch, NOTHING, raw=True)) as node:
         client = await node.connect()

@@ -94,7 +94,14 @@ def file(tmp_path: Path) -> OpenFile:
 
 def parts_of(file: OpenFile) -> list[ResponsePart]:
     small = SENT_BY_SYSTEM_BYTES - 1
-    return [b"head", LogSlice(file, 0, SIZE), b"middle", LogSlice(file, 3, small), LogSlice(file, 5, SIZE - 5), b"end"]
+    return [
+        b"head",
+        LogSlice(file, 0, SIZE, 0),
+        b"middle",
+        LogSlice(file, 3, small, 0),
+        LogSlice(file, 5, SIZE - 5, 0),
+        b"end",
+    ]
 
 
 def bytes_of(file: OpenFile) -> bytes:
@@ -119,7 +126,7 @@ async def test_parts_arrive_whole_and_in_order(file: OpenFile) -> None:
 
 
 async def test_a_file_that_ends_before_its_slice_is_an_error(file: OpenFile) -> None:
-    sending = Sending([LogSlice(file, SIZE - 10, SENT_BY_SYSTEM_BYTES)])
+    sending = Sending([LogSlice(file, SIZE - 10, SENT_BY_SYSTEM_BYTES, 0)])
     assert await received(sending) == file.read_at(10, SIZE - 10)
     assert isinstance(sending.error, FileCutError)
 
@@ -127,7 +134,7 @@ async def test_a_file_that_ends_before_its_slice_is_an_error(file: OpenFile) -> 
 async def test_a_peer_that_goes_in_the_middle_is_no_fault_of_ours(
     file: OpenFile, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sending = Sending([LogSlice(file, 0, SIZE) for _ in range(20)])
+    sending = Sending([LogSlice(file, 0, SIZE, 0) for _ in range(20)])
     server = await asyncio.get_running_loop().create_server(lambda: sending, "127.0.0.1", 0)
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2], limit=2**10)
