@@ -285,8 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def _start_frame(self, beginning: memoryview, size: int) -> None:
-        self._frame = self._buffers.take(size)
-        self._frame_size, self._filled = size, len(beginning)
+        self._frame, self._frame_size, self._filled = self._buffers.take(size), size, len(beginning)
         self._frame[: self._filled] = beginning
 
     def _give_back_frame(self) -> None:
@@ -425,7 +424,8 @@ class Connection(asyncio.BufferedProtocol):
             self._out.clear()
             return
         try:
-            self._out.flush(self._transport)
+            if self._out.flush(self._transport):
+                self._connections.later(self.resume_writing)
         except (FileCutError, OSError) as error:
             logger.error("%s: closed: a response cannot be read from the log: %s", self.session, error)
             self.abort()

@@ -1,7 +1,7 @@
 """What a connection has still to send: bytes, and slices of log files that are read only when the peer takes them.
 
 The socket is fed in chunks, the next one when the last has left the process. So a reader that is slow, or gone to
-sleep, costs one chunk of memory, whatever it asked for.
+sleep, costs one chunk of memory, whatever it asked for. One that takes chunk after chunk has several in a turn.
 
 A large slice goes from the file to the socket inside the system (`sendfile`). When the socket is full, the transport is
 given one small chunk to wait with; once it has left, the system takes the next part. A transport that encrypts has to
@@ -24,6 +24,10 @@ SENT_BY_SYSTEM_BYTES = 64 * 1024
 """A slice from this size on is sent by the system; what is smaller costs less in one write with its neighbours."""
 WAITING_CHUNK_BYTES = 16 * 1024
 """What the transport waits with when the socket is full."""
+LEAST_BYTES = 16 * 1024
+"""A slice counts as so many bytes at least: what is in thousands of them is little, and takes long to read."""
+CHUNKS_AT_ONCE = 16
+"""What a connection may read and write in a turn, some 250 small slices at most: a millisecond or two."""
 HAS_SENDFILE = hasattr(os, "sendfile")
 
 
@@ -35,7 +39,8 @@ class FileCutError(Exception):
 
 
 class Outgoing:
-    """The queue of response parts of one connection. `is_blocked`: the transport still has unsent bytes.
+    """The queue of response parts of one connection. `is_blocked`: the transport still has unsent bytes, or others have
+    their turn.
 
     `queued_bytes` counts what the transport has not got yet.
     """
@@ -67,26 +72,34 @@ class Outgoing:
         self._parts.clear()
         self.queued_bytes = self._files = 0
 
-    def flush(self, transport: asyncio.Transport) -> None:
-        """Write until the transport holds bytes back. FileCutError when a slice cannot be read."""
+    def flush(self, transport: asyncio.Transport) -> bool:
+        """Write until the transport holds bytes back, or until the turn is over: then it is blocked, and to be resumed
+        in the next one. FileCutError when a slice cannot be read.
+        """
         parts = self._parts
         if not self._files and self.queued_bytes <= CHUNK_BYTES and not self.is_blocked:
             chunk = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]  # no file is there
             parts.clear()
             self.queued_bytes = 0
             transport.write(chunk)
-            return
+            return False
         socket = socket_of(transport)
-        while parts and not self.is_blocked and not transport.is_closing():
+        for _ in range(CHUNKS_AT_ONCE):
+            if not parts or self.is_blocked or transport.is_closing():
+                return False
             if socket < 0 or not is_large(parts[0]):
                 transport.write(self._next_chunk(CHUNK_BYTES, stops_at_large=socket >= 0))
             elif not self._sent_by_system(socket):
                 transport.write(self._next_chunk(WAITING_CHUNK_BYTES))
+        if not parts or self.is_blocked:
+            return False
+        self.is_blocked = True
+        return True
 
-    def _pop(self) -> ResponsePart:
-        part = self._parts.pop(0)
-        self._files -= type(part) is LogSlice
-        return part
+    def _drop(self, count: int) -> None:
+        """They are all written; at once, as each removal moves the thousands behind it."""
+        self._files -= sum(type(part) is LogSlice for part in self._parts[:count])
+        del self._parts[:count]
 
     def _sent_by_system(self, socket: int) -> bool:
         """Send what the socket takes of the slice at the front; False when it takes nothing.
@@ -103,32 +116,32 @@ class Outgoing:
             raise FileCutError(f"the file ends at {part.position}, {part.length} bytes are missing")
         self.queued_bytes -= sent
         if sent == part.length:
-            self._pop()
+            self._drop(1)
         else:
             part.position += sent
             part.length -= sent
         return True
 
     def _next_chunk(self, room: int, *, stops_at_large: bool = False) -> bytes:
-        parts = self._parts
+        parts, count = self._parts, 0
         chunk: list[bytes | bytearray | memoryview] = []
-        while parts and room > 0:
-            part = parts[0]
-            size = len(part)
-            if stops_at_large and is_large(part):
+        for part in parts:
+            if room <= 0 or (stops_at_large and is_large(part)):
                 break
-            if size <= room:
-                self._pop()
+            size, cost = len(part), 0
             if isinstance(part, LogSlice):
                 taken: bytes | bytearray | memoryview = self._read(part, min(size, room))
+                cost = LEAST_BYTES
             elif size <= room:
                 taken = part
             else:
                 whole = memoryview(part)
-                taken, parts[0] = whole[:room], whole[room:]
+                taken, parts[count] = whole[:room], whole[room:]
             chunk.append(taken)
-            room -= len(taken)
+            room -= max(len(taken), cost)
             self.queued_bytes -= len(taken)
+            count += len(taken) == size
+        self._drop(count)
         return bytes(chunk[0]) if len(chunk) == 1 else b"".join(chunk)
 
     @staticmethod

@@ -153,6 +153,35 @@ def test_a_transport_that_encrypts_sees_every_byte(file: OpenFile) -> None:
     assert is_counted(out)
 
 
+@pytest.mark.parametrize(("length", "count"), [(100, 1_000), (8_000, 1_000), (3 * CHUNK_BYTES, 20)])
+def test_others_have_their_turn_before_very_much_is_read(
+    file: OpenFile, monkeypatch: pytest.MonkeyPatch, length: int, count: int
+) -> None:
+    """A peer that takes all at once holds up nobody, whether it asked for much, or for little of very many logs."""
+    out, transport, read, reads = Outgoing(), EncryptingTransport(), OpenFile.read_at, list[int]()
+    whole = b"head" + count * (file.read_at(length, 0) + b"between")
+    out.add([b"head", *(part for _ in range(count) for part in (LogSlice(file, 0, length, 0), b"between"))])
+
+    def noted(file: OpenFile, length: int, position: int) -> bytes:
+        reads.append(length)
+        return read(file, length, position)
+
+    monkeypatch.setattr(OpenFile, "read_at", noted)
+    turns, goes_on, written = 0, True, 0
+    while goes_on:
+        goes_on = out.flush(cast("Any", transport))
+        turns += 1
+        assert out.is_blocked is goes_on
+        assert not out.flush(cast("Any", transport)), "it is not its turn"
+        assert is_counted(out)
+        assert len(reads) <= 300
+        assert len(transport.written) - written <= 16 * CHUNK_BYTES
+        out.is_blocked, written = False, len(transport.written)
+        reads.clear()
+    assert transport.written == whole
+    assert turns == (-(-count // 256) if length < CHUNK_BYTES else 4)
+
+
 class ClosingTransport(EncryptingTransport):
     """A transport that finds with its first write that the peer has gone."""
 

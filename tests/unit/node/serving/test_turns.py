@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from functools import partial
 
 import pytest
 from tests.unit.node.served_node import serving
 
+from penstock.log.disk import OpenFile
+from penstock.log.log_slice import LogSlice
 from penstock.node.serving.connection import TURN_NS, Connection
 from penstock.node.serving.connections import ROUND_NS, UNWATCHED_NS
 from penstock.node.serving.frames import LATE_BYTES, READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
@@ -184,3 +187,38 @@ async def test_a_very_large_frame_is_received_in_turns() -> None:
         assert room <= READ_BYTES
         connection.buffer_updated(room)
         assert connection._held, "the others have their turn"
+
+
+class CountedFile(OpenFile):
+    """It has nothing but zeros, and counts how often it is read."""
+
+    def __init__(self) -> None:
+        super().__init__(-1)
+        self.reads = 0
+
+    def read_at(self, length: int, position: int) -> bytes:
+        self.reads += 1
+        return bytes(length)
+
+
+async def test_an_answer_of_very_many_slices_is_read_in_several_turns() -> None:
+    """Thousands of small ones were read in one; the peer takes all of them at once."""
+    file, count, a_turn = CountedFile(), 2_000, list[int]()
+
+    def fetch(*_: object) -> list[bytes | LogSlice]:
+        look()
+        return [struct.pack(">ii", 4 + 100 * count, 1), *(LogSlice(file, 0, 100, 0) for _ in range(count))]
+
+    def look() -> None:
+        a_turn.append(file.reads)
+        file.reads = 0
+        if sum(a_turn) < count:
+            asyncio.get_running_loop().call_soon(look)
+
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, fetch, NOTHING, raw=True)) as node:
+        client = await node.connect()
+        client.send(HeartbeatRequest(), 4)
+        assert (await client.receive_frame())[4:] == bytes(100 * count)
+        assert await client.lives()
+    assert sum(a_turn) == count
+    assert max(a_turn) <= 300
