@@ -71,6 +71,7 @@ class FetchReader:
         "_is_late",
         "_is_tight",
         "_later",
+        "_leaders",
         "_max_bytes",
         "_none_aborted",
         "_quota",
@@ -161,6 +162,7 @@ class FetchReader:
     def start(self) -> None:
         self.results: list[tuple[Wanted, FetchPartitionResult]] = []
         self._later: list[Later] = []
+        self._leaders: dict[int, None] = {}
         self.total_bytes = self._throttled_bytes = 0
         self.is_urgent = self._is_tight = False
         self._is_late = self._replica_id < 0 and self.broker.lease.is_over
@@ -244,10 +246,10 @@ class FetchReader:
             partition.traffic.failed_fetches += 1
 
     def endpoints(self) -> Sequence[NodeEndpoint]:
-        if not self.is_urgent:
+        """Of the leaders that the results name."""
+        if not self._leaders:
             return ()
-        leaders = [result.current_leader for _, result in self.results if result.current_leader is not None]
-        return endpoints_of(self.broker.image, self.context.session.listener, leaders)
+        return endpoints_of(self.broker.image, self.context.session.listener, self._leaders)
 
     def encode(self, topics: Answer, endpoints: Sequence[NodeEndpoint]) -> list[Part]:
         """The parts of the response; nothing that the node holds is touched, so a thread may do it."""
@@ -267,7 +269,8 @@ class FetchReader:
         self.is_urgent = True
         result = FetchPartitionResult(wanted.request.index, code)
         if self.context.api_version >= ENDPOINTS_FROM and code in LEADER_MOVED:
-            result.current_leader = current_leader(self.broker.image, *wanted.key)
+            leader = result.current_leader = current_leader(self.broker.image, *wanted.key)
+            self._leaders[leader[0]] = None
         return result
 
     def _read(self, wanted: Wanted) -> FetchPartitionResult:

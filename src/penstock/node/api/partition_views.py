@@ -1,5 +1,6 @@
 """Partitions as a client of one listener sees them: who leads, and what it has to know if nobody does."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from penstock.metadata.image import NOBODY, BrokerImage, ClusterImage, Endpoint, PartitionImage
@@ -65,10 +66,10 @@ def current_leader(image: ClusterImage, topic: str | UUID, index: int) -> tuple[
     return UNKNOWN_LEADER if partition is None else (partition.leader, partition.leader_epoch)
 
 
-def endpoints_of(image: ClusterImage, listener: str, leaders: list[tuple[int, int]]) -> list[NodeEndpoint]:
-    """Where clients of a listener find these leaders, each once, as far as they can be reached."""
+def endpoints_of(image: ClusterImage, listener: str, leaders: Iterable[int]) -> list[NodeEndpoint]:
+    """Where clients of a listener find these leaders, as far as they can be reached."""
     found: list[NodeEndpoint] = []
-    for node_id in dict.fromkeys(node_id for node_id, _ in leaders):
+    for node_id in leaders:
         broker = image.brokers.get(node_id)
         endpoint = None if broker is None or broker.fenced else broker.endpoint(listener)
         if broker is not None and endpoint is not None:

@@ -53,7 +53,7 @@ class Refusals:
     def __init__(self, broker: Broker, context: RequestContext) -> None:
         self._broker = broker
         self._context = context
-        self._leaders: list[tuple[int, int]] = []
+        self._leaders: dict[int, None] = {}
 
     @property
     def version(self) -> int:
@@ -69,7 +69,7 @@ class Refusals:
     def leader(self, topic: str | UUID, index: int) -> tuple[int, int]:
         """The leader of a partition and its epoch; the response then has its address."""
         leader = current_leader(self._broker.image, topic, index)
-        self._leaders.append(leader)
+        self._leaders[leader[0]] = None
         return leader
 
     def response(self, answers: Answers) -> list[bytes]:

@@ -215,13 +215,13 @@ class Telling:
         self._topic = topic
         self._leader = leader
         self._topics: dict[UUID, Any] = {}
-        self._leaders: dict[tuple[int, int], None] = {}
+        self._leaders: dict[int, None] = {}
 
     def tell(self, place: TopicPartition, result: Any, error: KafkaError | None) -> None:
         """`error` is what the partition met, if anything."""
         if error is not None and error.code in LEADER_MOVED:
             leader = current_leader(self._broker.image, *place)
-            self._leaders[leader] = None
+            self._leaders[leader[0]] = None
             result.current_leader = self._leader(leader_id=leader[0], leader_epoch=leader[1])
         topic = self._topics.get(place.topic_id)
         if topic is None:
@@ -234,5 +234,5 @@ class Telling:
 
     def endpoints(self, listener: str, layout: type[Any]) -> list[Any]:
         """Where those leaders are."""
-        found = endpoints_of(self._broker.image, listener, list(self._leaders))
+        found = endpoints_of(self._broker.image, listener, self._leaders)
         return [layout(node_id=it.node_id, host=it.host, port=it.port, rack=it.rack) for it in found]

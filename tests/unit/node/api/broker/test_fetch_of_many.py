@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from tests.unit.node.on_disk import PEER, Node, batch, node_on, topic_records
 from penstock.log import log_holder
 from penstock.log.log_slice import LogSlice
 from penstock.metadata.records import PartitionChangeRecord, RemoveTopicRecord
+from penstock.node.api import fetching
 from penstock.node.api.broker import fetch
 from penstock.node.api.broker.fetch import AT_ONCE, WIDE
 from penstock.node.partitions.fetch_sessions import CHANGES_A_STEP
@@ -70,6 +71,27 @@ def wide(tmp_path: Path) -> Iterator[Node]:
 
 def about_all(**more: int) -> FetchRequest:
     return request(*((index, 0) for index in range(2 * WIDE)), **{"max_wait_ms": 60_000, "min_bytes": 1, **more})  # type: ignore[arg-type]
+
+
+async def test_each_leader_of_very_many_partitions_is_looked_for_once(
+    wide: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is done at once; what is found of each partition, in slices."""
+    for index in range(2 * WIDE):
+        wide.commit(PartitionChangeRecord(topic_id=ID, partition_id=index, leader=2 + index % 2))
+    looked_for = list[list[int]]()
+
+    def endpoints_of(image: object, listener: str, leaders: Iterable[int]) -> list[object]:
+        looked_for.append(list(leaders))
+        return []
+
+    monkeypatch.setattr(fetching, "endpoints_of", endpoints_of)
+    for _ in range(2):
+        poll = await long_poll(wide, about_all(leader_epoch=LEADER_EPOCH), 16)
+        got = await poll
+        leaders = {index: one.current_leader.leader_id for index, one in partitions_of(got).items()}
+        assert leaders == {index: 2 + index % 2 for index in range(2 * WIDE)}
+    assert looked_for == [[2, 3]] * 2
 
 
 def append(node: Node, index: int) -> None:
