@@ -284,10 +284,14 @@ class GroupImage(LogImage[AnyRecord]):
     def places(self, group_id: str) -> Iterator[Place]:
         """Where a group has offsets, or may get them, as `places_in`."""
         pending = [place for place in self.pending.places(group_id) if self.offset_at(place) is None]
+        yield from self.offset_places(group_id)
+        yield from pending
+
+    def offset_places(self, group_id: str) -> Iterator[Place]:
+        """Where a group has offsets, as `places_in`."""
         for topic in list(self.offsets(group_id)):
             for index in list(self.offsets(group_id).get(topic, ())):
                 yield group_id, topic, index
-        yield from pending
 
     def offset_at(self, place: Place) -> CommittedOffset | None:
         group_id, topic, index = place

@@ -28,7 +28,7 @@ from penstock.protocol.messages.offset_delete import (
 )
 
 EXPIRED_AT_ONCE: Final = 1_000
-"""Offsets that are looked at before the event loop gets to do something else; of a group all are."""
+"""Offsets that are looked at before the event loop gets to do something else, or twice as many."""
 
 RETRY_MS: Final = 10_000
 """After a write that failed."""
@@ -128,40 +128,68 @@ def schedule_expiry(table: GroupTable, now_ms: int) -> None:
 
 
 def _begin_expiry(table: GroupTable, now_ms: int) -> None:
-    _go_on_expiring(table, deque(table.groups), now_ms)
+    _Expiry(table).go_on(now_ms)
 
 
-def _go_on_expiring(table: GroupTable, group_ids: deque[str], now_ms: int) -> None:
-    """Looks at a bounded number of offsets in one call."""
-    looked_at, coming = 0, table.coming()
-    while group_ids and looked_at < EXPIRED_AT_ONCE:
-        group = table.groups.get(group_ids.popleft())
+class _Expiry:
+    """A look at all groups, with a bounded number of offsets in one call."""
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+        self._group_ids = deque(table.groups)
+        self._left: Iterator[Place] | None = None
+        """Of the first group; None if nothing of it was looked at yet."""
+
+    def go_on(self, now_ms: int) -> None:
+        looked_at, coming = 0, self._table.coming()
+        while self._group_ids and looked_at < EXPIRED_AT_ONCE:
+            looked_at += 1 + self._look_at(self._group_ids[0], coming, now_ms)
+        if self._group_ids:
+            self._table.start_timer(self.go_on, now_ms + 1)
+        else:
+            schedule_expiry(self._table, now_ms)
+
+    def _look_at(self, group_id: str, coming: Collection[Place], now_ms: int) -> int:
+        """At some offsets of the first group. Returns how many."""
+        table = self._table
+        if self._left is None:
+            self._left = table.image.offset_places(group_id)
+        some = list(islice(self._left, EXPIRED_AT_ONCE))
+        is_end = len(some) < EXPIRED_AT_ONCE
+        group = table.groups.get(group_id)
         if group is not None:
-            looked_at += 1 + _expire(table, group, coming, now_ms)
-    if group_ids:
-        table.start_timer(_go_on_expiring, now_ms + 1, table, group_ids)
-    else:
-        schedule_expiry(table, now_ms)
+            _expire(table, group, some, coming, now_ms, may_go=is_end)
+        if is_end:
+            self._group_ids.popleft()
+            self._left = None
+        return len(some)
 
 
-def _expire(table: GroupTable, group: Group, coming: Collection[Place], now_ms: int) -> int:
-    """Returns how many offsets the group has. What is pending keeps an offset, and so does what is `coming`."""
-    topics, pending = table.image.offsets(group.group_id), table.image.pending
-    count = sum(len(partitions) for partitions in topics.values())
-    expired: list[tuple[Place, CommittedOffset]] = [
-        ((group.group_id, topic, partition), committed)
-        for topic, partitions in topics.items()
-        if not group.is_reading(topic)
-        for partition, committed in partitions.items()
-        if now_ms >= _expires_ms(table, group, committed)
-        and not (pending and pending.has(group.group_id, topic, partition))
-        and (group.group_id, topic, partition) not in coming
+def _expire(
+    table: GroupTable, group: Group, places: list[Place], coming: Collection[Place], now_ms: int, *, may_go: bool
+) -> None:
+    """What is pending keeps an offset, and so does what is `coming`. With its last offsets the group goes."""
+    image = table.image
+    expired = [
+        place
+        for place in places
+        if (committed := image.offset_at(place)) is not None
+        and not group.is_reading(place[1])
+        and now_ms >= _expires_ms(table, group, committed)
+        and not (image.pending and image.pending.has(*place))
+        and place not in coming
     ]
-    if len(expired) == count and group.may_expire and not _may_get_more(table, group.group_id, coming):
+    if may_go and group.may_expire and not _may_keep_any(table, group.group_id, len(expired), coming):
         remove_group(table, group, now_ms)
-    elif expired:
-        _remove(table, iter(expired), now_ms)
-    return count
+        return
+    for batch in in_batches(OffsetRecord(*place, None) for place in expired):
+        table.append(batch, now_ms)
+
+
+def _may_keep_any(table: GroupTable, group_id: str, expired: int, coming: Iterable[Place]) -> bool:
+    """Whether a group has more offsets than those, or may get some. What expired before is taken away already."""
+    has_more = len(list(islice(table.image.offset_places(group_id), expired + 1))) > expired
+    return has_more or _may_get_more(table, group_id, coming)
 
 
 def _may_get_more(table: GroupTable, group_id: str, coming: Iterable[Place]) -> bool:
@@ -176,16 +204,6 @@ def _expires_ms(table: GroupTable, group: Group, committed: CommittedOffset) -> 
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
-
-
-def _remove(table: GroupTable, left: Iterator[tuple[Place, CommittedOffset]], now_ms: int) -> None:
-    """Some at a time; what was committed meanwhile stays."""
-    some = list(islice(left, TOMBSTONES_AT_ONCE))
-    unchanged = (place for place, committed in some if table.image.offset_at(place) is committed)
-    for batch in in_batches(OffsetRecord(*place, None) for place in unchanged):
-        table.append(batch, now_ms)
-    if len(some) == TOMBSTONES_AT_ONCE:
-        table.start_timer(_remove, now_ms + 1, table, left)
 
 
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:

@@ -166,6 +166,46 @@ def test_expiry_looks_at_some_groups_at_a_time() -> None:
     assert turns == [2] * 5
 
 
+def test_expiry_looks_at_some_offsets_of_a_large_group_at_a_time() -> None:
+    log = Log()
+    log.commit("large", 2 * EXPIRED_AT_ONCE, now_ms=RETENTION_MS)
+    log.commit("large", 5, first=2 * EXPIRED_AT_ONCE)
+    log.commit("small", 1)
+    turns = []
+    for now_ms in range(RETENTION_MS, RETENTION_MS + 4):
+        log.take(log.shard.wake(now_ms))
+        turns.append([len(append.records) for append in log.appends])
+        while log.appends:
+            log.settle()
+    assert turns == [[], [], [5, 2], []]
+    assert log.offsets("large") == 2 * EXPIRED_AT_ONCE
+    assert [group.group_id for group in log.shard.list_groups()] == ["large"]
+
+
+@pytest.mark.parametrize("offsets", [2 * EXPIRED_AT_ONCE, 2 * EXPIRED_AT_ONCE + 5])
+def test_a_large_group_goes_with_its_last_offsets(offsets: int) -> None:
+    log = Log()
+    log.commit("large", offsets)
+    turns = []
+    for now_ms in range(RETENTION_MS, RETENTION_MS + 3):
+        log.take(log.shard.wake(now_ms))
+        turns.append([len(append.records) for append in log.appends])
+    assert turns == [[EXPIRED_AT_ONCE], [EXPIRED_AT_ONCE] * 2, [EXPIRED_AT_ONCE] * 2 + [offsets % EXPIRED_AT_ONCE + 1]]
+    while log.appends:
+        log.settle()
+    assert [*log.shard.list_groups()] == []
+
+
+def test_a_large_group_whose_offsets_expire_in_vain_stays() -> None:
+    log = Log()
+    log.commit("large", EXPIRED_AT_ONCE + 5)
+    for now_ms in (RETENTION_MS, RETENTION_MS + 1):
+        log.take(log.shard.wake(now_ms))
+    log.settle(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert log.offsets("large") == EXPIRED_AT_ONCE + 5
+    assert [group.group_id for group in log.shard.list_groups()] == ["large"]
+
+
 def test_expiry_begins_anew_after_its_last_turn() -> None:
     log = Log()
     log.commit("first", 1)
