@@ -38,6 +38,7 @@ def drop_unread_expressions(draft: Draft[AnyRecord], group: ConsumerGroup) -> No
 
 def next_epoch(house: ConsumerTable, draft: Draft[AnyRecord], group: ConsumerGroup) -> None:
     state = group.state
-    put(draft, group.group_id, GROUP, "", GroupEpoch(state.epoch + 1, house.topics.hash_of(state.topics)))
+    metadata_hash = house.topics.hash_of(state.topics, state.group.metadata_hash)
+    put(draft, group.group_id, GROUP, "", GroupEpoch(state.epoch + 1, metadata_hash))
     if state.has_legacy:
         put(draft, group.group_id, LEGACY, "", None)

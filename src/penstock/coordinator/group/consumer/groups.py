@@ -29,7 +29,7 @@ class ConsumerGroups:
     record = ConsumerRecord
 
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
-        self.topics = Topics(image)
+        self.topics = Topics(image, table.timers)
         self._house = ConsumerTable(table, self.topics)
         table.add_kind(GroupKind(ConsumerGroup.kind, self._create, self._restore, _unsettled, self._story))
 

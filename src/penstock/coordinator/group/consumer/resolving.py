@@ -115,7 +115,8 @@ def _write_some(
     group.is_resolving = is_there and bool(left)
     if group.is_resolving:
         house.table.start_timer(_write_some, now_ms + SLICE_MS, house, group, may_describe, version, began_ms, left)
-    if has_changed or (is_there and not left and house.topics.hash_of(state.topics) != state.group.metadata_hash):
+    known = state.group.metadata_hash
+    if has_changed or (is_there and not left and house.topics.hash_of(state.topics, known) != known):
         fencing.next_epoch(house, draft, group)
     house.write(draft, now_ms, then=partial(timing.wrote, house, group))
 

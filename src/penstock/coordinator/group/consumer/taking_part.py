@@ -106,7 +106,8 @@ def _subscribe(
 
 def _are_other_topics(house: ConsumerTable, group: ConsumerGroup) -> bool:
     """Whether some that are read have come, gone, or have other partitions or racks."""
-    return house.topics.hash_of(group.state.topics) != group.state.group.metadata_hash
+    known = group.state.group.metadata_hash
+    return house.topics.hash_of(group.state.topics, known) != known
 
 
 def _check_expression(group: ConsumerGroup, before: Subscription, member: Subscription) -> bool:

@@ -47,7 +47,7 @@ def upgrade(house: ConsumerTable, draft: Draft[AnyRecord], classic: ClassicGroup
     group = house.new_group(group_id)
     for member_id, member in classic.members.items():
         put(draft, group_id, MEMBER, member_id, _subscription(member, said[member_id]))
-    put(draft, group_id, GROUP, "", GroupEpoch(epoch, house.topics.hash_of(group.state.topics)))
+    put(draft, group_id, GROUP, "", GroupEpoch(epoch, house.topics.hash_of(group.state.topics, 0)))
     for member_id in classic.members:
         target = {topic: tuple(sorted(indexes)) for topic, indexes in _by_topic(assigned[member_id]).items()}
         put(draft, group_id, TARGET, member_id, target)

@@ -1,6 +1,7 @@
 """XXH3, the hash of 64 bits without a seed: the one by which Kafka sees that the topics of a group have changed."""
 
 import struct
+from collections.abc import Generator
 from typing import Final
 
 _MASK: Final = (1 << 64) - 1
@@ -30,6 +31,7 @@ _LANES: Final = struct.Struct("<8Q")
 _U64: Final = struct.Struct("<Q")
 _U32: Final = struct.Struct("<I")
 _STRIPES_IN_BLOCK: Final = (len(_SECRET) - _STRIPE) // 8
+_STRIPES_IN_STEP: Final = 32
 _STRIPE_SECRETS: Final = [_LANES.unpack_from(_SECRET, 8 * number) for number in range(_STRIPES_IN_BLOCK)]
 _SCRAMBLE_SECRET: Final = _LANES.unpack_from(_SECRET, len(_SECRET) - _STRIPE)
 _LAST_SECRET: Final = _LANES.unpack_from(_SECRET, len(_SECRET) - _STRIPE - 7)
@@ -46,6 +48,11 @@ def xxh3_64(data: bytes) -> int:
     if length > 16:
         return _up_to_128(data)
     return _up_to_16(data)
+
+
+def xxh3_64_in_steps(data: bytes) -> Generator[None, None, int]:
+    """As `xxh3_64`: yields after each 2 KiB."""
+    return (yield from _long_in_steps(data)) if len(data) > 240 else xxh3_64(data)
 
 
 def _u64(data: bytes, at: int) -> int:
@@ -123,6 +130,16 @@ def _up_to_240(data: bytes) -> int:
 
 
 def _long(data: bytes) -> int:
+    steps = _long_in_steps(data)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            value: int = stop.value
+            return value
+
+
+def _long_in_steps(data: bytes) -> Generator[None, None, int]:
     lanes = list(_BEGIN)
     stripes, in_block = (len(data) - 1) // _STRIPE, 0
     for number in range(stripes):
@@ -133,6 +150,8 @@ def _long(data: bytes) -> int:
             for index, secret in enumerate(_SCRAMBLE_SECRET):
                 value = lanes[index]
                 lanes[index] = ((value ^ value >> 47) ^ secret) * _PRIME32[0] & _MASK
+        if number % _STRIPES_IN_STEP == _STRIPES_IN_STEP - 1:
+            yield
     _take(lanes, _LANES.unpack_from(data, len(data) - _STRIPE), _LAST_SECRET)
     total = len(data) * _PRIME64[0]
     for index in range(0, 8, 2):

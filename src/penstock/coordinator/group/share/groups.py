@@ -24,7 +24,7 @@ class ShareGroups:
     record = ShareGroupRecord
 
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
-        self.topics = Topics(image)
+        self.topics = Topics(image, table.timers)
         self._house = ShareGroupTable(table, self.topics)
         table.add_kind(GroupKind(ShareGroup.kind, self._create, self._restore, _unsettled))
 

@@ -213,7 +213,8 @@ def _is_other_than_known(house: ShareGroupTable, group: ShareGroup) -> bool:
         return False
     if state.assignment.epoch >= state.epoch and assigning.is_pending(house, group):
         return True
-    return house.topics.hash_of(state.topics) != state.group.metadata_hash
+    known = state.group.metadata_hash
+    return house.topics.hash_of(state.topics, known) != known
 
 
 def _reconcile(

@@ -43,7 +43,8 @@ class ShareGroupTable(KindTable):
         """A group without members needs no new assignment."""
         state = group.state
         epoch = max(state.epoch + 1, at_least)
-        put(draft, group.group_id, GROUP, ONE, GroupEpoch(epoch, self.topics.hash_of(state.topics)))
+        metadata_hash = self.topics.hash_of(state.topics, state.group.metadata_hash)
+        put(draft, group.group_id, GROUP, ONE, GroupEpoch(epoch, metadata_hash))
         if not state.members:
             group.assigning = None  # what is being worked out is for members that are gone, and for an earlier epoch
             put(draft, group.group_id, ASSIGNMENT, ONE, AssignmentEpoch(group.state.epoch, 0))

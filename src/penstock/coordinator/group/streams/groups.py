@@ -26,7 +26,7 @@ class StreamsGroups:
     record = StreamsRecord
 
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
-        self.topics = Topics(image)
+        self.topics = Topics(image, table.timers)
         self._house = StreamsTable(table, self.topics)
         table.add_kind(GroupKind(StreamsGroup.kind, self._create, self._restore, _unsettled, self._story))
 

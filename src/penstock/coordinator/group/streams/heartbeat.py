@@ -326,19 +326,16 @@ def _next_epoch(
 ) -> None:
     """If the members, the topics, the topology or what an assignor is told call for one."""
     state, known = group.state, group.state.group
-    topology = state.topology
-    is_checked = group.configured is configured
+    topology, metadata_hash = state.topology, known.metadata_hash
+    if group.configured is not configured and topology is not None:
+        metadata_hash = house.topics.hash_of(topology.required_topics, metadata_hash)
     said = known.replace(
-        metadata_hash=known.metadata_hash if is_checked or topology is None else _hash(house, topology.required_topics),
+        metadata_hash=metadata_hash,
         validated_topology_epoch=state.topology_epoch if configured.is_ready else NO_TOPOLOGY,
         assignment_configs=house.assignment_configs(group.group_id),
     )
     if is_new or said != known:
         put_epoch(draft, group, said)
-
-
-def _hash(house: StreamsTable, topics: tuple[str, ...]) -> int:
-    return house.topics.hash_of(topics)
 
 
 def _reconcile(draft: Draft[AnyRecord], group: StreamsGroup, member_id: str, said: Roles | None) -> Current:

@@ -6,6 +6,8 @@ from uuid import UUID
 import pytest
 from tests.unit.coordinator.group.consumer.bench import AT_ONCE, GROUP, REBALANCE_MS, SESSION_MS, Bench, told, two
 
+from penstock.coordinator.group.consumer import topic_hashes
+from penstock.coordinator.group.consumer.topics import SLICE_MS
 from penstock.coordinator.group.settings import ConsumerSettings, GroupSettings
 from penstock.metadata.records import ConfigRecord
 from penstock.metadata.resources import ResourceType
@@ -205,6 +207,23 @@ def test_a_rack_makes_another_epoch() -> None:
     bench.join("m1", "a")
     bench.rack(1, "here")
     assert bench.beat("m1", 2).member_epoch == 3
+
+
+def test_a_rack_makes_another_epoch_of_a_large_group_when_its_topics_are_hashed() -> None:
+    bench = Bench(AT_ONCE, a=topic_hashes.AT_ONCE)
+    bench.join("m1", "a")
+    bench.advance(SLICE_MS)
+    assert bench.beat("m1", 2).member_epoch == 3, "the first one was made without a hash"
+    bench.advance(SLICE_MS)
+    assert bench.beat("m1", 3).member_epoch == 3
+    bench.rack(1, "here")
+    assert bench.beat("m1", 3).member_epoch == 3
+    bench.advance(SLICE_MS)
+    assert bench.beat("m1", 3).member_epoch == 4
+    bench.restart()
+    assert bench.beat("m1", 4).member_epoch == 4
+    bench.advance(SLICE_MS)
+    assert bench.beat("m1", 4).member_epoch == 4, "it is the hash that the group has"
 
 
 def test_what_is_read_no_longer_is_taken_away_at_once() -> None:

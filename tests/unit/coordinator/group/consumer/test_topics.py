@@ -1,15 +1,17 @@
 """The hash by which a group sees that its topics have changed, as Kafka reckons it."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from uuid import UUID
 
 import pytest
 from tests.unit.coordinator.group.consumer.bench import Bench, topic_id
 
-from penstock.coordinator.group.consumer import topics, xxh3
+from penstock.coordinator.group.consumer import topic_hashes, xxh3
+from penstock.coordinator.group.consumer.topic_hashes import AT_ONCE
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.xxh3 import xxh3_64
+from penstock.coordinator.timers import Timers
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import TopicImage
 
@@ -20,6 +22,9 @@ KNOWN = {
     2367: 0xCB37AEB9E5D361ED,
 }  # fmt: skip
 """From the self-test of xxHash: the hashes of so many bytes of its generated data."""
+
+
+UNKNOWN = 5
 
 
 def generated(length: int) -> bytes:
@@ -46,6 +51,31 @@ def test_xxh3_has_another_way_from_each_limit_on(length: int, by: Callable[[byte
     assert xxh3_64(generated(length)) == by(generated(length))
 
 
+@pytest.mark.parametrize("length", KNOWN)
+def test_xxh3_is_the_same_in_steps(length: int) -> None:
+    steps = xxh3.xxh3_64_in_steps(generated(length))
+    assert drained(steps) == (length // 2_049, KNOWN[length])
+
+
+def drained(steps: Generator[None, None, int]) -> tuple[int, int]:
+    """How many steps there were, and what came of them."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return count, stop.value
+        count += 1
+
+
+def topics_of(bench: Bench) -> Topics:
+    return Topics(bench.image, Timers())
+
+
+def hash_of(bench: Bench, *names: str) -> int:
+    return topics_of(bench).hash_of(names, UNKNOWN)
+
+
 def text(value: str) -> bytes:
     return value.encode("utf-16-le") + struct.pack("<i", len(value))
 
@@ -61,49 +91,122 @@ def test_a_topic_is_hashed_with_its_id_name_partitions_and_racks() -> None:
     racks = rack + text("rack0") + rack + text("rack1")
     described = b"\0" + struct.pack("<qq", 7, 9) + text("foo") + struct.pack("<ii", 2, 0) + racks
     described += struct.pack("<i", 1) + racks
-    found = Topics(bench.image).hash_of(["foo"])
+    found = hash_of(bench, "foo")
     assert found & (1 << 64) - 1 == xxh3_64(struct.pack("<Q", xxh3_64(described)))
 
 
 def test_no_topics_have_the_hash_0_and_missing_ones_do_not_count() -> None:
     bench = Bench(a=1)
-    found = Topics(bench.image)
-    assert found.hash_of([]) == found.hash_of(["nowhere"]) == 0
-    assert found.hash_of(["a", "nowhere"]) == found.hash_of(["a"]) != 0
+    assert hash_of(bench) == hash_of(bench, "nowhere") == 0
+    assert hash_of(bench, "a", "nowhere") == hash_of(bench, "a") not in (0, UNKNOWN)
 
 
 def test_whatever_changes_changes_the_hash() -> None:
     bench = Bench(a=1)
-    found = [Topics(bench.image).hash_of(["a"])]
+    found = [hash_of(bench, "a")]
     bench.grow("a", 1)
-    found.append(Topics(bench.image).hash_of(["a"]))
+    found.append(hash_of(bench, "a"))
     bench.rack(1, "here")
-    found.append(Topics(bench.image).hash_of(["a"]))
+    found.append(hash_of(bench, "a"))
     bench.remove("a")
     bench.grow("a", 2, number=UUID(int=5))
-    found.append(Topics(bench.image).hash_of(["a"]))
+    found.append(hash_of(bench, "a"))
     assert len(set(found)) == 4
 
 
 def test_only_topics_that_have_changed_are_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(a=1, b=1, c=1)
     names = ["a", "b", "c"]
-    followed = Topics(bench.image)
-    followed.hash_of(names)
+    followed = topics_of(bench)
+    followed.hash_of(names, UNKNOWN)
     hashed: list[str] = []
-    described = topics._described
+    described = topic_hashes._described
 
-    def noted(topic: TopicImage, image: ClusterImage) -> bytes:
+    def noted(topic: TopicImage, image: ClusterImage) -> Generator[None, None, bytes]:
         hashed.append(topic.name)
         return described(topic, image)
 
-    monkeypatch.setattr(topics, "_described", noted)
+    monkeypatch.setattr(topic_hashes, "_described", noted)
     bench.grow("b", 1)
     followed.changed([topic_id("b")], new_topics=False)
-    found = followed.hash_of(names)
+    found = followed.hash_of(names, UNKNOWN)
     assert hashed == ["b"]
-    assert found == Topics(bench.image).hash_of(names)
+    assert found == hash_of(bench, *names)
     hashed.clear()
     followed.changed(None, new_topics=False)
-    followed.hash_of(names)
+    followed.hash_of(names, UNKNOWN)
     assert hashed == names
+
+
+class Hashing:
+    """Of two topics that are too many to be hashed at once."""
+
+    def __init__(self) -> None:
+        self.bench = Bench(a=AT_ONCE, b=1)
+        self.timers = Timers()
+        self.topics = Topics(self.bench.image, self.timers)
+        self.now_ms = 0
+
+    def hash_of(self, *names: str) -> int:
+        return self.topics.hash_of(names, UNKNOWN)
+
+    def end(self) -> int:
+        """In how many turns all is hashed that is wanted."""
+        turns = 0
+        while self.timers.next_ms() is not None:
+            self.timers.fire_due(self.now_ms)
+            self.now_ms, turns = self.now_ms + 1, turns + 1
+        return turns
+
+    def expected(self, *names: str) -> int:
+        """As it comes of topics that are hashed one by one, a large one in turns."""
+        other = Hashing()
+        other.topics = Topics(self.bench.image, other.timers)
+        for name in names:
+            other.hash_of(name)
+            other.end()
+        return other.hash_of(*names)
+
+
+def test_very_many_topics_are_hashed_some_at_a_time_and_there_is_another_version_then() -> None:
+    hashing = Hashing()
+    before = hashing.topics.version
+    assert hashing.hash_of("a", "b") == UNKNOWN
+    assert hashing.hash_of("a", "b") == UNKNOWN
+    assert hashing.topics.version == before
+    hashing.end()
+    assert hashing.topics.version == before + 1
+    assert hashing.hash_of("a", "b") == hashing.expected("a", "b") != UNKNOWN
+    assert hashing.end() == 0, "all is known"
+
+
+def test_a_large_topic_is_hashed_in_several_turns() -> None:
+    hashing = Hashing()
+    hashing.bench.grow("a", 20 * AT_ONCE)
+    assert hashing.hash_of("a") == UNKNOWN
+    assert hashing.end() > 2
+    assert hashing.hash_of("a") == hashing.expected("a") != UNKNOWN
+
+
+@pytest.mark.parametrize("changed", [None, "a", "b"])
+def test_what_changes_while_it_is_hashed_is_hashed_anew(changed: str | None) -> None:
+    hashing = Hashing()
+    bench = hashing.bench
+    bench.grow("a", 20 * AT_ONCE)
+    before = hashing.hash_of("a", "b")
+    hashing.timers.fire_due(0)
+    bench.rack(1, "here")
+    if changed is not None:
+        bench.grow(changed, 1)
+    hashing.topics.changed(None, new_topics=False)
+    hashing.end()
+    assert hashing.hash_of("a", "b") == hashing.expected("a", "b") != before
+
+
+def test_a_topic_that_is_gone_before_it_is_hashed_does_not_count() -> None:
+    hashing = Hashing()
+    assert hashing.hash_of("a", "b") == UNKNOWN
+    hashing.bench.remove("a")
+    hashing.topics.changed([topic_id("a")], new_topics=False)
+    hashing.end()
+    assert hashing.hash_of("a", "b") == hashing.hash_of("b") == hashing.expected("b")

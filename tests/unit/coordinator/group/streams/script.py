@@ -140,7 +140,7 @@ class Script:
             parts.append((topology, TOPOLOGY, ""))
         is_ready = all(name in bench.image.topics for name in required)
         validated = scenario.topology.epoch if is_ready and scenario.topology is not None else -1
-        metadata_hash = bench.shard.streams._house.topics.hash_of(required) if required else 0
+        metadata_hash = bench.shard.streams._house.topics.hash_of(required, 0) if required else 0
         parts.append((GroupEpoch(scenario.epoch, metadata_hash, validated, scenario.configs), EPOCH, ""))
         parts.append((AssignmentEpoch(scenario.epoch, 0), ASSIGNMENT, ""))
         for name, one in scenario.members.items():
