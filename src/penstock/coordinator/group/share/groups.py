@@ -1,6 +1,8 @@
 """The share groups of one partition of `__consumer_offsets`: their requests, and how they come back after a load."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
+from typing import Final
 from uuid import UUID
 
 from penstock.coordinator.effects import Token
@@ -19,6 +21,11 @@ from penstock.protocol.messages.delete_share_group_offsets import DeleteShareGro
 from penstock.protocol.messages.share_group_describe import DescribedGroup
 from penstock.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
+LOOKED_AT_ONCE: Final = 500
+"""Groups and their topics. Those of one group are in one record, and are looked at together."""
+SLICE_MS: Final = 1
+"""Between some of very many groups and the next ones."""
+
 
 class ShareGroups:
     record = ShareGroupRecord
@@ -26,6 +33,7 @@ class ShareGroups:
     def __init__(self, table: GroupTable, image: ClusterImage) -> None:
         self.topics = Topics(image, table.timers)
         self._house = ShareGroupTable(table, self.topics)
+        self._is_forgetting = self._forgets_again = False
         table.add_kind(GroupKind(ShareGroup.kind, self._create, self._restore, _unsettled))
 
     def _create(self, group_id: str, now_ms: int, settings: GroupSettings) -> ShareGroup:
@@ -39,9 +47,27 @@ class ShareGroups:
         states.go_on(self._house, group, now_ms)
 
     def forget_topics(self, now_ms: int) -> None:
-        """Some are gone."""
-        for group in self._house.groups():
-            states.forget_gone(self._house, group, now_ms)
+        """Some are gone. One walk at a time; then another for what has gone meanwhile."""
+        if self._is_forgetting:
+            self._forgets_again = True
+            return
+        self._is_forgetting, self._forgets_again = True, False
+        self._house.table.start_timer(self._forget_some, now_ms, deque(self._house.table.groups))
+
+    def _forget_some(self, left: deque[str], now_ms: int) -> None:
+        table, looked_at = self._house.table, 0
+        while left and looked_at < LOOKED_AT_ONCE:
+            group = table.groups.get(left.popleft())
+            looked_at += 1
+            if isinstance(group, ShareGroup):
+                looked_at += len(group.state.partitions.topics())
+                states.forget_gone(self._house, group, now_ms)
+        if left:
+            table.start_timer(self._forget_some, now_ms + SLICE_MS, left)
+            return
+        self._is_forgetting = False
+        if self._forgets_again:
+            self.forget_topics(now_ms + SLICE_MS)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

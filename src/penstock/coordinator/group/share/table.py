@@ -31,9 +31,6 @@ class ShareGroupTable(KindTable):
         """It is in no table yet."""
         return ShareGroup(group_id, self.table.image)
 
-    def groups(self) -> list[ShareGroup]:
-        return [group for group in self.table.groups.values() if isinstance(group, ShareGroup)]
-
     def put_partitions(self, draft: Draft[AnyRecord], group: ShareGroup, partitions: StatePartitions) -> None:
         """What it has at the share coordinator, if that is something else than before."""
         if partitions != group.state.partitions:

@@ -79,6 +79,7 @@ class Bench:
         self.image.apply(RemoveTopicRecord(topic_id=self.image.topics[name].topic_id))
         self.changed(new_topics=False)
         self.take(self.shard.forget_topics(self.now_ms))
+        self.advance(0)
 
     def changed(self, *, new_topics: bool) -> None:
         self.image.applied_to(self.image.offset + 1)
