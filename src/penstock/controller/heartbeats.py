@@ -18,6 +18,7 @@ A decision whose records could not be appended has not been made, so what it not
 that was heard was heard.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -186,11 +187,17 @@ class Heartbeats:
 
     def seen_by(self, image: ClusterImage, offset: int, broker_ids: Iterable[int]) -> bool:
         """Whether these brokers, where active, have applied the metadata log up to `offset`."""
-        return all(
-            (session := self._draft.sessions.get(broker_id)) is not None and session.metadata_offset >= offset
+        return offset <= self.seen_until(image, broker_ids)
+
+    def seen_until(self, image: ClusterImage, broker_ids: Iterable[int]) -> float:
+        """The offset up to which all of these brokers that are active have applied the metadata log."""
+        sessions = self._draft.sessions
+        seen = [
+            sessions[broker_id].metadata_offset if broker_id in sessions else -math.inf
             for broker_id in broker_ids
             if (broker := image.brokers.get(broker_id)) is not None and broker.active
-        )
+        ]
+        return min(seen, default=math.inf)
 
     def silent_broker(self, image: ClusterImage, now_ms: int) -> int | None:
         """The broker to fence now. A controller that asks much too late stood still: it renews all sessions."""

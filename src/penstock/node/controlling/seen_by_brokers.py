@@ -6,18 +6,12 @@ before it has caught up (`Heartbeats.loses`).
 """
 
 import asyncio
+from collections import OrderedDict
 from typing import Any
 
 from penstock.controller.heartbeats import Heartbeats
 from penstock.metadata.image import ClusterImage
 from penstock.protocol.errors import KafkaError
-from penstock.protocol.value import Value
-
-
-class _Unseen(Value):
-    offset: int
-    waiting: asyncio.Future[Any]
-    reply: object
 
 
 class SeenByBrokers:
@@ -25,25 +19,31 @@ class SeenByBrokers:
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._unseen: list[_Unseen] = []
+        self._unseen: OrderedDict[asyncio.Future[Any], tuple[int, object]] = OrderedDict()
+        """Who waits, in the order of the log: the offset of a record, and the reply."""
 
     def answer(self, offset: int, waiting: asyncio.Future[Any], reply: object) -> None:
         """Once `look` finds that all have applied the record at that offset, which is committed."""
-        self._unseen.append(_Unseen(offset, waiting, reply))
+        self._unseen[waiting] = offset, reply
+        waiting.add_done_callback(self._forget)
+
+    def _forget(self, waiting: asyncio.Future[Any]) -> None:
+        """The client may have gone, or its time is over."""
+        self._unseen.pop(waiting, None)
 
     def look(self, heartbeats: Heartbeats) -> None:
-        left = []
-        for one in self._unseen:
-            if one.waiting.done():  # the client may have gone, or its time is over
-                continue
-            if heartbeats.seen_by(self._image, one.offset, self._image.brokers):
-                one.waiting.set_result(one.reply)
-            else:
-                left.append(one)
-        self._unseen = left
+        """Who waits for a later record than the first one that is not seen is not looked at."""
+        seen_until = heartbeats.seen_until(self._image, self._image.brokers) if self._unseen else 0
+        while self._unseen:
+            waiting, (offset, reply) = next(iter(self._unseen.items()))
+            if offset > seen_until:
+                break
+            del self._unseen[waiting]
+            if not waiting.done():
+                waiting.set_result(reply)
 
     def give_up(self, error: KafkaError) -> None:
-        unseen, self._unseen = self._unseen, []
-        for one in unseen:
-            if not one.waiting.done():
-                one.waiting.set_exception(error)
+        unseen, self._unseen = self._unseen, OrderedDict()
+        for waiting in unseen:
+            if not waiting.done():
+                waiting.set_exception(error)

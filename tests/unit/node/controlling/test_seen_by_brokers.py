@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from tests.unit.node.gated_log import GatedLog
 
 from penstock.controller.config_rules import DefinedConfigs
 from penstock.controller.decision import ControllerSettings
+from penstock.controller.heartbeats import Heartbeats
+from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord
+from penstock.node.controlling.seen_by_brokers import SeenByBrokers
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -108,3 +111,50 @@ async def test_a_broker_has_a_record_when_all_have_heard_of_it(node: OneNode) ->
     await asyncio.wait_for(reply, 30)
     assert told[:3] == [(before, before + 450)] * 3
     assert node.log.told_offset == node.image.offset
+
+
+class Applied(Heartbeats):
+    """All brokers have applied all up to an offset."""
+
+    def __init__(self) -> None:
+        super().__init__(1, NODE)
+        self.offset = 0
+
+    def seen_until(self, image: ClusterImage, broker_ids: Iterable[int]) -> float:
+        return self.offset
+
+
+class Waits(asyncio.Future[int]):
+    """It notes when somebody looks at it."""
+
+    looks = 0
+
+    def done(self) -> bool:
+        self.looks += 1
+        return super().done()
+
+
+async def test_a_look_ends_at_the_first_record_that_is_not_seen() -> None:
+    seen, applied = SeenByBrokers(ClusterImage()), Applied()
+    waiting = [Waits() for _ in range(1_000)]
+    for offset, one in enumerate(waiting):
+        seen.answer(offset, one, offset)
+    applied.offset = 2
+    for _ in range(3):
+        seen.look(applied)
+    assert [one.looks for one in waiting] == [1] * 3 + [0] * 997
+    assert [one.result() for one in waiting if one.done()] == [0, 1, 2]
+
+
+async def test_who_waits_no_longer_is_not_kept() -> None:
+    seen, applied = SeenByBrokers(ClusterImage()), Applied()
+    waiting = [asyncio.Future[int]() for _ in range(4)]
+    for offset, one in enumerate(waiting, 1):
+        seen.answer(offset, one, offset)
+    waiting[2].cancel()
+    await asyncio.sleep(0)
+    assert list(seen._unseen) == [waiting[0], waiting[1], waiting[3]]
+    waiting[0].cancel()
+    applied.offset = 4
+    seen.look(applied)
+    assert [waiting[1].result(), waiting[3].result()] == [2, 4]
