@@ -104,6 +104,9 @@ MEASURED: dict[str, dict[str, str]] = {
     "penstock/metadata/configs/resources.py": {
         "penstock.protocol.expressions.matcher": "2; few clusters ask clients for metrics by patterns"
     },
+    "penstock/metadata/security.py": {
+        "penstock.metadata.scram_looks": "6, for OpenSSL comes with it; most clusters have no users of SCRAM"
+    },
     "penstock/metadata/image.py": {"hashlib": "3, for OpenSSL comes with it; hardly any node is asked for a checksum"},
     "penstock/node/api/storage_group_rows.py": {
         "penstock.node.api.storage_group_requests": "50; a single node has no peers"

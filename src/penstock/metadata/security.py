@@ -6,7 +6,7 @@ and tokens; where a node has an authorizer it obeys the ACLs, and brokers obey t
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from penstock.metadata.records import MetadataRecord
@@ -20,6 +20,9 @@ from penstock.metadata.security_records import (
     UserScramCredentialRecord,
 )
 from penstock.protocol.acls import AclBinding
+
+if TYPE_CHECKING:
+    from penstock.metadata.scram_looks import ScramLooks
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Types with names, ordered by type; no name stands for the default."""
@@ -41,12 +44,16 @@ class SecurityImage:
     delegation_tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
     client_quotas: dict[tuple[QuotaEntity, str], ClientQuotaRecord] = field(default_factory=dict)
     """The keys are entity and limit."""
+    scram_looks: "ScramLooks | None" = field(default=None, compare=False)
+    """It follows from the credentials; None if there never was one."""
 
     def apply(self, record: MetadataRecord) -> None:
         table, key_of = _TABLES[type(record)]
         entries: dict[object, MetadataRecord] = getattr(self, table)
         if table == "access_rules":
             self._note_rule(record)
+        elif table == "scram_credentials":
+            self._note_user(record)
         if isinstance(record, _REMOVALS) or (isinstance(record, ClientQuotaRecord) and record.remove):
             entries.pop(key_of(record), None)
         else:
@@ -59,6 +66,14 @@ class SecurityImage:
         if isinstance(record, AccessControlEntryRecord):
             self.rule_ids[binding_of(record)] = record.id
 
+    def _note_user(self, record: Any) -> None:
+        if self.scram_looks is None:
+            from penstock.metadata.scram_looks import ScramLooks
+
+            self.scram_looks = ScramLooks()
+        now = record if isinstance(record, UserScramCredentialRecord) else None
+        self.scram_looks.note(self.scram_credentials.get((record.mechanism, record.name)), now)
+
     def records(self) -> Iterator[MetadataRecord]:
         yield from self.client_quotas.values()
         yield from self.access_rules.values()
@@ -66,7 +81,11 @@ class SecurityImage:
         yield from self.delegation_tokens.values()
 
     def copy(self) -> "SecurityImage":
-        return SecurityImage(**{table: dict(entries) for table, entries in vars(self).items()})
+        looks = None if self.scram_looks is None else self.scram_looks.copy()
+        return SecurityImage(
+            scram_looks=looks,
+            **{table: dict(entries) for table, entries in vars(self).items() if table != "scram_looks"},
+        )
 
 
 def quota_entity(record: ClientQuotaRecord) -> QuotaEntity:

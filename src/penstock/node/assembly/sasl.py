@@ -29,6 +29,7 @@ from penstock.protocol.sasl.mechanism import OAUTHBEARER, PLAIN, SaslServer
 from penstock.protocol.sasl.oauthbearer import OAuthServer
 from penstock.protocol.sasl.plain import PlainServer
 from penstock.protocol.sasl.scram import (
+    BY_NUMBER,
     MECHANISMS,
     NONCE_BYTES,
     OWN_FORM,
@@ -37,7 +38,6 @@ from penstock.protocol.sasl.scram import (
     ScramCredential,
     ScramMechanism,
     ScramServer,
-    form_of,
     invented,
 )
 from penstock.protocol.secret import Secret
@@ -67,7 +67,7 @@ class ScramUsers:
         self._models.clear()
 
     def find(self, mechanism: ScramMechanism, name: str) -> ScramCredential | None:
-        record = self._table.get((mechanism.number, name))
+        record = self._security.scram_credentials.get((mechanism.number, name))
         return None if record is None else _credential(record)
 
     def invent(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
@@ -81,18 +81,16 @@ class ScramUsers:
         return invented(mechanism, name, *self._models[mechanism.name])
 
     @property
-    def _table(self) -> dict[tuple[int, str], UserScramCredentialRecord]:
+    def _security(self) -> SecurityImage:
         is_whole = self._has_begun() and self._image.features  # a new cluster still has to write down its first users
-        security = self._image.security if is_whole else self._on_disk
-        return security.scram_credentials
+        return self._image.security if is_whole else self._on_disk
 
     def _model(self, mechanism: ScramMechanism) -> tuple[bytes, Collection[Form]]:
-        table = self._table
-        first = min(((name, number) for number, name in table), default=("", 0))
-        second = min(((name, number) for number, name in table if name != first[0]), default=("", 0))
-        secret = b"".join(table[number, name].stored_key for name, number in (first, second) if name)
-        users = (_credential(record) for (number, _), record in table.items() if number == mechanism.number)
-        return secret, frozenset(map(form_of, users)) or (OWN_FORM,)
+        table, looks = self._security.scram_credentials, self._security.scram_looks
+        if looks is None:
+            return b"", (OWN_FORM,)
+        keys = (next((number, name) for number in BY_NUMBER if (number, name) in table) for name in looks.two_users())
+        return b"".join(table[key].stored_key for key in keys), looks.forms(mechanism.number) or (OWN_FORM,)
 
 
 def _credential(record: UserScramCredentialRecord) -> ScramCredential:

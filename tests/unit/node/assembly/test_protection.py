@@ -133,7 +133,7 @@ def test_what_is_passed_over_is_said_at_each_start(tmp_path: Path, caplog: pytes
 
 
 def test_every_field_asks_for_protection_or_is_obeyed() -> None:
-    obeyed = {"rule_ids", "scram_credentials", "client_quotas", "delegation_tokens"}
+    obeyed = {"rule_ids", "scram_credentials", "scram_looks", "client_quotas", "delegation_tokens"}
     assert {*ASKS} == vars(SecurityImage()).keys() - obeyed
 
 

@@ -1,6 +1,7 @@
 """Users of SCRAM and delegation tokens as a node asks for them, and those that there are not."""
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 import pytest
 
@@ -24,7 +25,8 @@ def record(name: str, salt: bytes = bytes(SALT_BYTES), key: bytes = b"", number:
 
 def users(records: Iterable[UserScramCredentialRecord]) -> ScramUsers:
     on_disk = SecurityImage()
-    on_disk.scram_credentials.update({(each.mechanism, each.name): each for each in records})
+    for each in records:
+        on_disk.apply(each)
     return ScramUsers(ClusterImage(), on_disk, lambda: False)
 
 
@@ -34,10 +36,26 @@ def stranger(*records: UserScramCredentialRecord) -> ScramCredential:
 
 def test_nobody_who_knows_the_own_credential_knows_those_that_are_invented() -> None:
     both = stranger(record("ada"), record("bob"))
-    assert both == stranger(record("bob"), record("ada"), record("carl")), "other users do not count"
+    assert both == stranger(record("bob"), record("ada"), record("eve")), "users behind these do not count"
     assert both != stranger(record("ada"), record("bob", key=b"other"))
     assert both != stranger(record("ada", key=b"other"), record("bob"))
     assert both != stranger(record("ada"), record("ada", number=2), record("bob", key=b"other"))
+
+
+class NeverRead(dict[tuple[int, str], UserScramCredentialRecord]):
+    def _read(self) -> NoReturn:
+        raise AssertionError("all users are looked at")
+
+    __iter__ = keys = values = items = _read
+
+
+def test_a_log_in_looks_at_few_users() -> None:
+    found = users([record("ada", b"salt"), record("bob")])
+    before = found.invent(SHA_256, "nobody")
+    found._on_disk.scram_credentials = NeverRead(found._on_disk.scram_credentials)
+    found.changed()
+    assert found.invent(SHA_256, "nobody") == before
+    assert found.find(SHA_256, "ada") is not None
 
 
 def test_a_stranger_looks_like_users_of_the_mechanism() -> None:
