@@ -46,9 +46,9 @@ def change_loggers(changes: Sequence[AlterableConfig], *, validate_only: bool) -
         KafkaError: INVALID_CONFIG for a logger or a level that does not exist, INVALID_REQUEST for another operation.
     """
     loggers = _loggers()
-    levels = [(_logger(loggers, change.name), _level(change)) for change in changes]
+    levels = {_logger(loggers, change.name): _level(change) for change in changes}
     if not validate_only:
-        for logger, level in levels:
+        for logger, level in levels.items():  # each has all loggers forget what they know of theirs
             logger.setLevel(level)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Sequence
 
 from penstock.metadata.configs.effective import broker_text
 from penstock.node.api.commands import handed_on
-from penstock.node.api.configs.own import Change, is_of_one_broker, with_own_answers
+from penstock.node.api.configs.own import A_STEP, Change, is_of_one_broker, with_own_answers
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -20,7 +21,7 @@ from penstock.protocol.messages.alter_configs import (
 
 def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
-) -> Awaitable[AlterConfigsResponse]:
+) -> Awaitable[AlterConfigsResponse] | Steps[AlterConfigsResponse]:
     if any(map(is_of_one_broker, request.resources)):
         return with_own_answers(
             broker, context, request, AlterConfigsResponse(), AlterConfigsResourceResponse, _changes
@@ -28,8 +29,12 @@ def alter_configs(
     return handed_on(broker, context, request, AlterConfigsResponse)
 
 
-def _changes(broker: Broker, configs: Sequence[AlterableConfig]) -> list[Change]:
+def _changes(broker: Broker, configs: Sequence[AlterableConfig]) -> Steps[list[Change]]:
     (_, set_here), *others = broker.config.layers
-    named = [Change(config.name, config.value or "", config.value) for config in configs]
-    kept = {change.name for change in named}
-    return named + [Change(name, "", broker_text(others, name)) for name in set_here if name not in kept]
+    changes, pace = [], Pace(A_STEP)
+    for config in configs:
+        if pace.is_due():
+            yield None
+        changes.append(Change(config.name, config.value or "", config.value))
+    kept = {change.name for change in changes}
+    return changes + [Change(name, "", broker_text(others, name)) for name in set_here if name not in kept]

@@ -11,9 +11,10 @@ from penstock.metadata.configs.effective import broker_text
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.broker_loggers import change_loggers
 from penstock.node.api.commands import handed_on
-from penstock.node.api.configs.own import Change, is_of_one_broker, items, with_own_answers
+from penstock.node.api.configs.own import A_STEP, Change, is_of_one_broker, items, with_own_answers
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -25,11 +26,13 @@ from penstock.protocol.messages.incremental_alter_configs import (
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _ADDING: Final = (_SET, _APPEND)
+AS_ONE: Final = 500
+"""Characters of a list that take as long as a config."""
 
 
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Awaitable[IncrementalAlterConfigsResponse]:
+) -> Awaitable[IncrementalAlterConfigsResponse] | Steps[IncrementalAlterConfigsResponse]:
     if not any(_is_logger(resource) or is_of_one_broker(resource) for resource in request.resources):
         return handed_on(broker, context, request, IncrementalAlterConfigsResponse)
 
@@ -54,15 +57,14 @@ def _is_logger(resource: AlterConfigsResource) -> bool:
     return resource.resource_type == ResourceType.BROKER_LOGGER
 
 
-def _changes(broker: Broker, configs: Sequence[AlterableConfig]) -> list[Change]:
-    return [
-        Change(
-            config.name,
-            (config.value or "") if config.config_operation in _ADDING else "",
-            _text_then(broker, config),
-        )
-        for config in configs
-    ]
+def _changes(broker: Broker, configs: Sequence[AlterableConfig]) -> Steps[list[Change]]:
+    changes, pace = [], Pace(A_STEP)
+    for config in configs:
+        if pace.is_due(1 + len(config.value or "") // AS_ONE):
+            yield None
+        given = (config.value or "") if config.config_operation in _ADDING else ""
+        changes.append(Change(config.name, given, _text_then(broker, config)))
+    return changes
 
 
 def _text_then(broker: Broker, change: AlterableConfig) -> str | None:
@@ -71,7 +73,9 @@ def _text_then(broker: Broker, change: AlterableConfig) -> str | None:
         return broker_text(broker.config.layers[1:], change.name)
     present, given = items(broker.config.text(change.name) or ""), items(change.value or "")
     if change.config_operation == _APPEND:
-        return ",".join([*present, *(item for item in given if item not in present)])
+        known = frozenset(present)
+        return ",".join([*present, *(item for item in given if item not in known)])
     if change.config_operation == _SUBTRACT:
-        return ",".join(item for item in present if item not in given)
+        taken = frozenset(given)
+        return ",".join(item for item in present if item not in taken)
     return change.value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from penstock.metadata.configs.broker_rules import LISTENERS_KEY, MAP_KEY, added_listeners, check_cordoned
@@ -18,12 +18,15 @@ from penstock.node.api.commands import audited, handed_on
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.value import Value
 
 CORDONED: Final = "cordoned.log.dirs"
 ResponseT = TypeVar("ResponseT", bound=Any)
+A_STEP: Final = 50
+"""Resources, or configs of one."""
 Decide = Callable[[Any], None]
 """Answers for a resource in place of the controller; KafkaError."""
 
@@ -41,24 +44,28 @@ def is_of_one_broker(resource: Any) -> bool:
     return bool(resource.resource_type == ResourceType.BROKER and resource.resource_name)
 
 
-async def with_own_answers(
+def with_own_answers(
     broker: Broker,
     context: RequestContext,
     request: Any,
     own: ResponseT,
     answer_class: Callable[..., Any],
-    changes_of: Callable[[Broker, Sequence[Any]], list[Change]],
+    changes_of: Callable[[Broker, Sequence[Any]], Steps[list[Change]]],
     decide: Callable[[Any], Decide | None] = lambda _: None,
-) -> ResponseT:
+) -> Steps[ResponseT]:
     """The controller answers for what is not this broker's, and first in the answer. `own` is one without answers yet,
     and `decide` says which resources this broker has to itself.
     """
     answers: dict[int, Any] = {}
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    serving = frozenset(str(node_id) for node_id, other in broker.image.brokers.items() if not other.fenced)
+    pace = Pace(A_STEP)
     for number, resource in enumerate(request.resources):
+        if pace.is_due():
+            yield None
         deciding = decide(resource)
         if times[resource.resource_type, resource.resource_name] == 1:
-            wrong = await _wrong_here(broker, context, resource, changes_of)
+            wrong = yield from _wrong_here(broker, context, resource, serving, changes_of)
         elif deciding is not None:
             wrong = KafkaError(ErrorCode.INVALID_REQUEST, "A request names each resource once")
         else:
@@ -74,10 +81,10 @@ async def with_own_answers(
     others = [resource for number, resource in enumerate(request.resources) if number not in answers]
     response: ResponseT = type(own)()
     if others:
-        response = await handed_on(broker, context, request.replace(resources=others), type(own))
+        response = yield handed_on(broker, context, request.replace(resources=others), type(own))
     own.responses = list(answers.values())
     ours = [resource for number, resource in enumerate(request.resources) if number in answers]
-    await audited(broker, context, request.replace(resources=ours), own)
+    yield audited(broker, context, request.replace(resources=ours), own)
     response.responses += own.responses
     return response
 
@@ -90,19 +97,22 @@ def _refusal(decide: Decide, resource: Any) -> KafkaError | None:
     return None
 
 
-async def _wrong_here(
+def _wrong_here(
     broker: Broker,
     context: RequestContext,
     resource: Any,
-    changes_of: Callable[[Broker, Sequence[Any]], list[Change]],
-) -> KafkaError | None:
-    """What speaks against a change of this broker's configs that only it can know, and tells who may change them."""
+    serving: Collection[str],
+    changes_of: Callable[[Broker, Sequence[Any]], Steps[list[Change]]],
+) -> Steps[KafkaError | None]:
+    """What speaks against a change of this broker's configs that only it can know, and tells who may change them. What
+    a broker that is not `serving` can use nobody can say.
+    """
     if not is_of_one_broker(resource) or not context.shows(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME):
         return None
     name = resource.resource_name
     if name != str(broker.node_id):
-        return _ask_the_other(broker) if _is_in_service(broker, name) else None
-    changes = changes_of(broker, resource.configs)
+        return _ask_the_other(broker) if name in serving else None
+    changes = yield from changes_of(broker, resource.configs)
     try:
         for change in changes:
             if change.name == CORDONED and change.given:
@@ -110,15 +120,10 @@ async def _wrong_here(
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
     try:
-        await _check_listeners(broker, {change.name: change.then for change in changes})
+        yield _check_listeners(broker, {change.name: change.then for change in changes})
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
-
-
-def _is_in_service(broker: Broker, name: str) -> bool:
-    """What a broker that is down can use nobody can say."""
-    return any(name == str(node_id) and not other.fenced for node_id, other in broker.image.brokers.items())
 
 
 def _ask_the_other(broker: Broker) -> KafkaError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.unit.node.api.in_slices import answer_of
 from tests.unit.node.contexts import broker_context, node_context
 from tests.unit.node.idle_groups import broker_on
 
@@ -76,7 +77,9 @@ async def answers(
 ) -> list[AlterConfigsResourceResponse]:
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
     context = RequestContext(44, 1, 1, "tests", Session("127.0.0.1", 1234, "PLAINTEXT", 1))
-    return (await incremental_alter_configs(broker, context, request)).responses
+    response = await answer_of(incremental_alter_configs(broker, context, request))
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    return response.responses
 
 
 async def test_a_level_is_set_and_taken_back(broker: Broker, logger: logging.Logger) -> None:
@@ -117,6 +120,16 @@ async def test_the_controller_decides_about_the_rest(broker: Broker, logger: log
     assert [response.resource_name for response in responses] == ["orders", "1"]
     assert [resource.resource_name for resource in asked_of(broker)[0].resources] == ["orders"]
     assert logger.level == logging.CRITICAL
+
+
+async def test_a_level_that_is_named_often_is_set_once(
+    broker: Broker, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels: list[int] = []
+    monkeypatch.setattr(logger, "setLevel", levels.append)
+    await answers(broker, loggers_of("1", *[(SET, NAME, level) for level in ("DEBUG", "INFO", "WARN")]))
+    assert levels == [logging.WARNING]
+    monkeypatch.undo()
 
 
 async def test_loggers_are_named_once(broker: Broker, logger: logging.Logger) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.node.api.in_slices import answer_of
 
 from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.node.api.configs import alter_configs, incremental_alter_configs, own
+from penstock.node.api.configs.own import A_STEP
 from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.serving.audit import Audit
 from penstock.node.serving.handler import RequestContext
@@ -38,7 +40,17 @@ OLDER = (
     of_older.AlterConfigsResource,
     lambda name, value: of_older.AlterableConfig(name=name, value=value),
 )
+ALTERED = RequestContext(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 1, "c", Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", "root"))
+)
 both = pytest.mark.parametrize("api", [NEWER, OLDER], ids=["newer", "older"])
+
+
+def broker_of(static: Mapping[str, str] | None = None, dynamic: Mapping[str, str] | None = None) -> Any:
+    config = BrokerConfig.embedded(static)
+    config.apply_dynamic(broker=dynamic or {}, default={})
+    image = SimpleNamespace(brokers={2: SimpleNamespace(fenced=False), 3: SimpleNamespace(fenced=True)})
+    return SimpleNamespace(node_id=1, config=config, slices=Slices(), image=image)
 
 
 async def answered(
@@ -69,13 +81,10 @@ async def answered(
     )
     session = Session("10.0.0.1", 1, "PLAINTEXT", 1, Principal("User", user))
     context = RequestContext(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 1, "c", session, authorizer)
-    config = BrokerConfig.embedded(static)
-    config.apply_dynamic(broker=dynamic or {}, default={})
-    image = SimpleNamespace(brokers={2: SimpleNamespace(fenced=False), 3: SimpleNamespace(fenced=True)})
-    broker = SimpleNamespace(node_id=1, config=config, slices=Slices(), image=image)
+    broker = broker_of(static, dynamic)
     configs = [change(*row) for row in changes.items()]
     asked = [resource(resource_type=ResourceType.BROKER, resource_name=name, configs=configs)] * times
-    answer = await function(cast("Any", broker), context, request(resources=asked))
+    answer = await answer_of(function(broker, context, request(resources=asked)))
     (only,) = answer.responses
     return only.error_code, only.error_message
 
@@ -170,3 +179,66 @@ async def test_a_broker_that_is_named_twice_is_refused_by_who_refuses_that(
     """If the one that is wrong were taken out, the other one would be carried out."""
     code, _ = await answered(monkeypatch, api, {"cordoned.log.dirs": "/nowhere"}, times=2)
     assert code == REFUSED
+
+
+def steps_before_the_first_wait(steps: Any) -> int:
+    count = 0
+    for step in steps:
+        if step is not None:
+            step.close()
+            break
+        count += 1
+    return count
+
+
+@both
+def test_very_many_resources_are_looked_at_in_steps(api: Any) -> None:
+    function, request, resource, _ = api
+    asked = [resource(resource_type=ResourceType.BROKER, resource_name=f"{number}") for number in range(2, 5 * A_STEP)]
+    assert steps_before_the_first_wait(function(broker_of(), ALTERED, request(resources=asked))) == 4
+
+
+@both
+def test_very_many_configs_of_this_broker_are_looked_at_in_steps(api: Any) -> None:
+    function, request, resource, change = api
+    configs = [change(f"key-{number}", "v") for number in range(5 * A_STEP - 1)]
+    asked = [resource(resource_type=ResourceType.BROKER, resource_name="1", configs=configs)]
+    assert steps_before_the_first_wait(function(broker_of(), ALTERED, request(resources=asked))) == 4
+
+
+def test_a_long_value_counts_as_several_configs() -> None:
+    api: Any = NEWER
+    function, request, resource, change = api
+    configs = [change(f"key-{number}", "v" * A_STEP * incremental_alter_configs.AS_ONE) for number in range(3)]
+    asked = [resource(resource_type=ResourceType.BROKER, resource_name="1", configs=configs)]
+    assert steps_before_the_first_wait(function(broker_of(), ALTERED, request(resources=asked))) == 3
+
+
+class Item(str):
+    """It counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Item.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(("operation", "then"), [(2, [*range(100), *range(100, 150)]), (3, [*range(50)])])
+def test_long_lists_are_joined_by_one_look_at_each_item(
+    monkeypatch: pytest.MonkeyPatch, operation: int, then: list[int]
+) -> None:
+    def items(text: str) -> list[str]:
+        return list(map(Item, text.split(",")))
+
+    monkeypatch.setattr(incremental_alter_configs, "items", items)
+    monkeypatch.setattr(Item, "compared", 0)
+    present, given = (",".join(map(str, some)) for some in (range(100), range(50, 150)))
+    broker = broker_of(dynamic={"listener.name.safe.ssl.cipher.suites": present})
+    change = of_newer.AlterableConfig(
+        name="listener.name.safe.ssl.cipher.suites", config_operation=operation, value=given
+    )
+    assert incremental_alter_configs._text_then(broker, change) == ",".join(map(str, then))
+    assert Item.compared <= 100
