@@ -6,8 +6,11 @@ Contract: a definition never changes; `parse_value` is the only way from text to
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from functools import lru_cache
+from heapq import nlargest
 from typing import Final
 
 from penstock.metadata.configs.without_effect import why_no_effect
@@ -18,6 +21,13 @@ ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
 MOST_SHOWN: Final = 1_000
 """Characters of a value in an error, which has to have room in a response, and in a log."""
+
+LIKENESS: Final = 0.75
+"""Of what may be meant by a name: twice the letters that both have in the same order, by all letters."""
+LONGEST_LIKE_A_KEY: Final = 128
+"""No key is so long that a longer name could be like it."""
+MOST_COMPARED: Final = 3
+ROW_BITS: Final = 16
 
 
 class ConfigType(IntEnum):
@@ -207,5 +217,27 @@ def _integer(text: str, bits: int) -> int:
 
 
 def nearest_key(name: str, known: Definitions) -> str | None:
-    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    """The one that looks most like it, if any does. A request may have very many names that are to be looked for: few
+    keys are compared with one, those that have most letters in common with it, wherever these stand.
+    """
+    if len(name) > LONGEST_LIKE_A_KEY:
+        return None
+    letters = _letters(name)
+    shares = ((2 * (letters & _known_letters(key)).bit_count() / (len(name) + len(key)), key) for key in known)
+    most = nlargest(MOST_COMPARED, (each for each in shares if each[0] >= LIKENESS))
+    matches = difflib.get_close_matches(name, [key for _, key in most], n=1, cutoff=LIKENESS)
     return matches[0] if matches else None
+
+
+def _letters(text: str) -> int:
+    """A row of bits for each letter, with as many ones as it is there: those of two texts have those in common that
+    both have.
+    """
+    bits = 0
+    for letter, count in Counter(text).items():
+        bits |= ((1 << min(count, ROW_BITS)) - 1) << ROW_BITS * (ord(letter) & 0x7F)
+    return bits
+
+
+_known_letters = lru_cache(maxsize=2_048)(_letters)
+"""There are fewer keys."""

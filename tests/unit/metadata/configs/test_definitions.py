@@ -1,5 +1,10 @@
+import difflib
+from random import Random
+from typing import Any
+
 import pytest
 
+from penstock.metadata.configs import definitions
 from penstock.metadata.configs.broker import BROKER_CONFIGS, key_warning
 from penstock.metadata.configs.definitions import (
     ConfigDefinition,
@@ -9,6 +14,7 @@ from penstock.metadata.configs.definitions import (
     OneOf,
     Range,
     Validator,
+    nearest_key,
     parse_value,
 )
 from penstock.metadata.configs.group import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
@@ -144,3 +150,43 @@ def test_a_key_that_does_nothing_is_named(name: str, value: str, warning: str) -
 )
 def test_nothing_is_said_about_other_keys(name: str, value: str) -> None:
     assert key_warning(name, value) is None
+
+
+def misspelt(random: Random, key: str) -> str:
+    """With one letter more, less, or in another place."""
+    at, kind = random.randrange(len(key)), random.randrange(3)
+    rest = key[:at] + key[at + 1 :]
+    if kind == 0:
+        return rest
+    place = random.randrange(len(key))
+    return rest[:place] + key[at] + rest[place:] if kind == 1 else key[:place] + random.choice("aeiou.x") + key[place:]
+
+
+def test_the_nearest_key_is_found_as_by_a_comparison_with_all() -> None:
+    random = Random(1)
+    for key in random.sample([*BROKER_CONFIGS], 60):
+        name = misspelt(random, key)
+        nearest = difflib.get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=definitions.LIKENESS)
+        assert [nearest_key(name, BROKER_CONFIGS)] == nearest, name
+
+
+def test_few_keys_are_compared_with_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    original = difflib.SequenceMatcher.ratio
+
+    def noted(matcher: Any) -> float:
+        compared.append(1)
+        return original(matcher)
+
+    monkeypatch.setattr(difflib.SequenceMatcher, "ratio", noted)
+    monkeypatch.setattr(difflib.SequenceMatcher, "quick_ratio", noted)
+    for name in BROKER_CONFIGS:
+        nearest_key("".join(Random(1).sample(name, len(name))), BROKER_CONFIGS)
+    assert len(compared) <= 2 * definitions.MOST_COMPARED * len(BROKER_CONFIGS)
+
+
+def test_a_long_name_is_like_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(definitions, "_letters", None)
+    assert nearest_key("num.partitions" * 1_000, BROKER_CONFIGS) is None
+    longest = max(map(len, BROKER_CONFIGS))
+    assert 2 * longest / (longest + definitions.LONGEST_LIKE_A_KEY) < definitions.LIKENESS
