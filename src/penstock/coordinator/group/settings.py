@@ -92,6 +92,7 @@ class GroupSettings(Value):
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
     write_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: how long a write may take to be committed
     members_at_once: int = 100  # how many of a large group are told, or let go, before the loop goes on
+    said_bytes: int = 32 * 1024 * 1024  # what members of classic groups may say when they join, in all of a partition
     history_length: int = 20  # how many epochs of a group are told of
     history_bytes: int = 2 * 1024 * 1024  # what that may take of the log, for all groups of a partition
     consumer: ConsumerSettings = ConsumerSettings()

@@ -36,6 +36,17 @@ NAMED_IN_A_ROW: Final = 20
 ROW_MS: Final = 1_000
 
 
+class SaidBytes:
+    """What members of classic groups say of themselves when they join, in all groups of a partition: no record bounds
+    it, as a group is written later.
+    """
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
 class RandomBits(Protocol):
     def getrandbits(self, k: int, /) -> int: ...
 
@@ -67,6 +78,7 @@ class GroupTable(Agenda[AnyRecord]):
         self.settings = settings
         self.groups: dict[str, Group] = {}
         self.commits_first = CommitsFirst(self)
+        self.said = SaidBytes()
         self._random = random
         self._kinds = list(kinds)
         self._historian: Historian | None = None

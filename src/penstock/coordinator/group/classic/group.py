@@ -19,7 +19,7 @@ from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic.answers import join_error, sync_error
 from penstock.coordinator.group.classic.history import Rebalance
 from penstock.coordinator.group.classic.leading import elect_leader
-from penstock.coordinator.group.classic.member import Member, said_in
+from penstock.coordinator.group.classic.member import Member, Protocols, Said, said_in
 from penstock.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, all_topics
 from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import (
@@ -66,7 +66,6 @@ class ClassicGroup(Group):
     __slots__ = (
         "_knows_topics",
         "_leader_id",
-        "_said",
         "_topics",
         "generation",
         "initial_delay",
@@ -78,6 +77,7 @@ class ClassicGroup(Group):
         "protocol_name",
         "protocol_type",
         "rebalance",
+        "said",
         "state",
         "state_since_ms",
         "static_ids",
@@ -104,7 +104,7 @@ class ClassicGroup(Group):
         """Group instance id to member id."""
         self.support: dict[str, int] = {}
         """Protocol name to the number of members that support it."""
-        self._said: list[tuple[str, bytes]] = []
+        self.said = Said()
         self.joined = 0
         """The number of members whose JoinGroup is parked."""
         self.initial_delay = False
@@ -138,7 +138,7 @@ class ClassicGroup(Group):
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
-        member.protocols = self._shared(member.protocols)
+        member.protocols = self.said.take(member.protocols)
         self._count_support(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
@@ -151,6 +151,7 @@ class ClassicGroup(Group):
         if member.instance_id is not None:
             del self.static_ids[member.instance_id]
         self._count_support(member.protocols, -1)
+        self.said.give_back(member.protocols)
         self.unsynced.pop(member.member_id, None)
         if self._leader_id == member.member_id:
             self._leader_id = None
@@ -185,16 +186,12 @@ class ClassicGroup(Group):
         member.rebalance_timeout_ms, member.session_timeout_ms = item.rebalance_timeout, item.session_timeout
         self.rename_static_member(member, item.member_id)
 
-    def set_protocols(self, member: Member, protocols: list[tuple[str, bytes]]) -> None:
-        self._count_support(member.protocols, -1)
-        member.protocols = self._shared(protocols)
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        before = member.protocols
+        self._count_support(before, -1)
+        member.protocols = self.said.take(protocols)
         self._count_support(member.protocols, 1)
-
-    def _shared(self, protocols: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-        """Of thousands of members most say the same as the one before: it is kept once."""
-        if protocols != self._said:
-            self._said = protocols
-        return self._said
+        self.said.give_back(before)
 
     def park_join(self, member: Member, token: Token, now_ms: int) -> None:
         """The caller has seen to one that waited before."""
@@ -241,7 +238,7 @@ class ClassicGroup(Group):
 
     # -- protocols ----------------------------------------------------------------------------------------------------
 
-    def supports(self, protocol_type: str, protocols: list[tuple[str, bytes]]) -> bool:
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a joiner fits: the group's type, and a protocol that all members share."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
@@ -370,6 +367,7 @@ class ClassicGroup(Group):
                 timer.deadline_ms = None
         for member in self.members.values():
             member.end_session()
+        self.said.let_go()
         self.join_timer = self.sync_timer = None
         self.pending.clear()
 
@@ -414,7 +412,7 @@ class ClassicGroup(Group):
             ],
         )
 
-    def _count_support(self, protocols: list[tuple[str, bytes]], change: int) -> None:
+    def _count_support(self, protocols: Protocols, change: int) -> None:
         self._knows_topics = False
         for name in dict.fromkeys(name for name, _ in protocols):
             count = self.support.get(name, 0) + change

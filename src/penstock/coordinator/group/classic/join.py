@@ -17,7 +17,7 @@ from penstock.coordinator.effects import Token
 from penstock.coordinator.group.classic import rebalance
 from penstock.coordinator.group.classic.answers import join_error, sync_error
 from penstock.coordinator.group.classic.group import ClassicGroup, GroupState, find_classic
-from penstock.coordinator.group.classic.member import Caller, Member
+from penstock.coordinator.group.classic.member import Caller, Member, Protocols, Said
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
 from penstock.protocol.errors import ErrorCode
@@ -25,8 +25,6 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from penstock.protocol.requests.own_apis import What
 
 REASON_LENGTH = 255
-
-Protocols = list[tuple[str, bytes]]
 
 
 class Join:
@@ -100,6 +98,8 @@ def _check_first(table: GroupTable, join: Join, now_ms: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if not join.request.protocol_type or not join.protocols:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not _may_say(table, Said(), join, None):
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
     if other is not None and table.image.group(other.kind, other.group_id) is not None:
         table.make_way(other, now_ms)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -118,8 +118,12 @@ def _check_group(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int
 
 
 def _has_room(table: GroupTable, group: ClassicGroup, join: Join) -> bool:
-    """Whether group.max.size lets the member in. Ids that were handed out count, but for the one that is used now."""
+    """Whether group.max.size lets the member in, and what it says has room. Ids that were handed out count, but for the
+    one that is used now.
+    """
     member_id = join.request.member_id or group.static_ids.get(join.request.group_instance_id or "", "")
+    if not _may_say(table, group.said, join, group.members.get(member_id)):
+        return False
     promised = 0 if member_id else len(group.pending)
     if group.state is GroupState.EMPTY:
         return promised < table.settings.max_size
@@ -129,6 +133,11 @@ def _has_room(table: GroupTable, group: ClassicGroup, join: Join) -> bool:
         is_in = member is not None and member.join_token is not None
         return is_in or group.joined + promised < table.settings.max_size
     return member is not None or len(group.members) + promised < table.settings.max_size
+
+
+def _may_say(table: GroupTable, said: Said, join: Join, member: Member | None) -> bool:
+    more = said.more(join.protocols, None if member is None else member.protocols)
+    return more <= 0 or table.said.total + more <= table.settings.said_bytes
 
 
 def _make_room(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int) -> None:

@@ -1,13 +1,20 @@
-"""One member of a group, as its coordinator sees it."""
+"""One member of a group, as its coordinator sees it, and what all members of a group say of themselves."""
 
 from collections.abc import Callable
 from sys import intern
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.coordinator.effects import Token
 from penstock.coordinator.group.records import MemberMetadata
 from penstock.coordinator.group.settings import patience_ms
+from penstock.coordinator.group.table import SaidBytes
 from penstock.coordinator.timers import Timer, Timers
+
+Protocols = list[tuple[str, bytes]]
+"""What a member says of itself when it joins: metadata for each protocol that it knows."""
+
+OWN_BYTES: Final = 150
+"""That a protocol takes besides its name and what is said of it."""
 
 
 class Caller(NamedTuple):
@@ -49,7 +56,7 @@ class Member:
         caller: Caller,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
-        protocols: list[tuple[str, bytes]],
+        protocols: Protocols,
     ) -> None:
         self.member_id = member_id
         self.instance_id = instance_id
@@ -115,10 +122,68 @@ class Member:
         return next(name for name, _ in self.protocols if name in candidates)
 
 
-def said_in(item: MemberMetadata, protocol_name: str | None) -> list[tuple[str, bytes]]:
+def said_in(item: MemberMetadata, protocol_name: str | None) -> Protocols:
     """A record has the protocol of the group; only an unsettled group has others."""
     said = [(known.name, bytes(known.metadata)) for known in item.protocols]
     return said or [(protocol_name or "", bytes(item.subscription))]
+
+
+class Said:
+    """By the members of one group. What is said as by the member before is kept, and counts, once: so do thousands."""
+
+    __slots__ = ("_bytes", "_last", "_members", "_of_all")
+
+    def __init__(self) -> None:
+        self._last: Protocols = []
+        self._members: dict[int, int] = {}
+        """How many say what is kept, by the ids of the lists."""
+        self._bytes = 0
+        self._of_all: SaidBytes | None = None
+
+    def count_in(self, of_all: SaidBytes) -> None:
+        """From now on, with what was said before."""
+        if self._of_all is None:
+            self._of_all = of_all
+            of_all.total += self._bytes
+
+    def let_go(self) -> None:
+        """The group has ended."""
+        if self._of_all is not None:
+            self._of_all.total -= self._bytes
+            self._of_all = None
+
+    def take(self, protocols: Protocols) -> Protocols:
+        """What is to be kept of it."""
+        if protocols != self._last:
+            self._last = protocols
+        members = self._members.get(id(self._last), 0)
+        self._members[id(self._last)] = members + 1
+        if not members:
+            self._count(_size(self._last))
+        return self._last
+
+    def give_back(self, protocols: Protocols) -> None:
+        """A member says that no longer."""
+        self._members[id(protocols)] -= 1
+        if not self._members[id(protocols)]:
+            del self._members[id(protocols)]
+            self._count(-_size(protocols))
+            if self._last is protocols:
+                self._last = []
+
+    def more(self, protocols: Protocols, before: Protocols | None) -> int:
+        """How many bytes it takes if a member says that instead of what it said before."""
+        is_last = before is not None and self._members.get(id(before)) == 1
+        return (0 if protocols == self._last else _size(protocols)) - (_size(before or []) if is_last else 0)
+
+    def _count(self, change: int) -> None:
+        self._bytes += change
+        if self._of_all is not None:
+            self._of_all.total += change
+
+
+def _size(protocols: Protocols) -> int:
+    return sum(len(name) + len(metadata) + OWN_BYTES for name, metadata in protocols)
 
 
 def _has_no_group(now_ms: int) -> None:

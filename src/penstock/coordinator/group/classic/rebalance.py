@@ -241,6 +241,7 @@ def add_member(
     table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, token: Token, now_ms: int
 ) -> None:
     """The JoinGroup waits. A member that is parked cannot heartbeat, so that wait has a limit."""
+    group.said.count_in(table.said)
     group.add(member, protocol_type)
     group.park_join(member, token, now_ms)
     group.new_member_added = group.initial_delay  # More may arrive: the initial delay starts anew.
@@ -252,6 +253,7 @@ def restore_member(
     table: GroupTable, group: ClassicGroup, member: Member, protocol_type: str, now_ms: int, *, is_new: bool
 ) -> None:
     """The member is from the log: its session starts now."""
+    group.said.count_in(table.said)
     group.add(member, protocol_type)
     member.is_new = is_new
     member.on_session_expired(_session_passes, table, group, member)
