@@ -5,6 +5,7 @@ import json
 import logging
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -176,15 +177,16 @@ async def test_strangers_do_not_fill_the_log(
     assert caplog.text == ""
 
 
-async def test_tls_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
-    """With it, a cookie goes by https alone, pages in the clear are others', and who does not speak it is left."""
+@pytest.fixture
+def secured(cluster: Cluster, tmp_path: Path) -> ConsoleSettings:
+    """With TLS; who signed its certificate is in the file `authority`."""
     now = datetime.now(UTC)
     authority = new_authority("test", now, 2)
     signed = signed_by(authority, "console", ["127.0.0.1"], now, 2)
     for name, text in (("certificate", signed.certificate), ("key", signed.key), ("authority", authority.certificate)):
         (tmp_path / name).write_text(text)
     (tmp_path / "key").chmod(0o600)
-    settings = ConsoleSettings(
+    return ConsoleSettings(
         bootstrap_servers=cluster.bootstrap_servers,
         client=QUICK,
         port=0,
@@ -192,9 +194,13 @@ async def test_tls_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
         certificate=tmp_path / "certificate",
         key=tmp_path / "key",
     )
+
+
+async def test_tls_of_its_own(secured: ConsoleSettings, tmp_path: Path) -> None:
+    """With it, a cookie goes by https alone, pages in the clear are others', and who does not speak it is left."""
     context = ssl.create_default_context(cafile=str(tmp_path / "authority"))
     async with (
-        ConsoleServer(settings, sample_s=0) as server,
+        ConsoleServer(secured, sample_s=0) as server,
         ClientSession(connector=TCPConnector(ssl=context)) as client,
     ):
         assert server.url.startswith("https://127.0.0.1:")
@@ -210,6 +216,18 @@ async def test_tls_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"HTTP" not in await reader.read()
         writer.close()
+
+
+async def test_a_handshake_is_a_connection(secured: ConsoleSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.console.serving.server.MAX_CONNECTIONS", 2)
+    async with ConsoleServer(secured, sample_s=0) as server, asyncio.timeout(10):
+        where = server.url.removeprefix("https://").split(":")
+        silent = [await asyncio.open_connection(*where) for _ in range(2)]
+        one_too_many, _ = await asyncio.open_connection(*where)
+        with suppress(ConnectionResetError):
+            assert await one_too_many.read() == b""
+        for _, writer in silent:
+            writer.close()
 
 
 async def test_records_in_a_list_are_cut_and_their_headers_counted(cluster: Cluster, browser: Browser) -> None:

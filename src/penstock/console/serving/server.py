@@ -7,8 +7,10 @@ import asyncio
 import json
 import logging
 import os
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -30,7 +32,7 @@ from penstock.console.serving.sampling import UNWATCHED_S, keep_sampling
 from penstock.console.serving.settings import ConsoleSettings, NotServedError
 from penstock.console.serving.site import Site
 from penstock.console.serving.streaming import STUCK_S, send_events
-from penstock.console.serving.tls import HANDSHAKE_S, tls_of
+from penstock.console.serving.tls import tls_of
 from penstock.console.views.cluster import broker, overview, quorum
 from penstock.console.views.connect import ConnectWorker
 from penstock.console.views.groups import group, groups
@@ -39,6 +41,8 @@ from penstock.console.views.replicas import leaders, moves, storage_groups
 from penstock.console.views.security import security
 from penstock.console.views.topics import consumers, topic, topic_configs, topics
 from penstock.console.watched import REFUSALS, WatchedCluster
+from penstock.tls.layer import TlsBuffers
+from penstock.tls.web import over_tls
 
 LARGEST_BODY: Final = 1024 * 1024
 BODY_LIMIT_S: Final = 10.0
@@ -114,12 +118,10 @@ class ConsoleServer:
         host, port = self._settings.host, self._settings.port
         try:
             self._listening = await asyncio.get_running_loop().create_server(
-                self._connection,
+                self._connection if tls is None else partial(self._secured_connection, tls, TlsBuffers()),
                 host,
                 port,
                 backlog=BACKLOG,
-                ssl=tls,
-                ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
             )
         except OSError as error:
             await self._runner.cleanup()
@@ -151,6 +153,9 @@ class ConsoleServer:
         if len(self._runner.server.connections) >= MAX_CONNECTIONS:
             return OneTooMany()
         return Connection(self._runner.server(), STUCK_S)
+
+    def _secured_connection(self, context: ssl.SSLContext, buffers: TlsBuffers) -> asyncio.BaseProtocol:
+        return over_tls(self._connection(), context, buffers)
 
     def _routes(self) -> list[web.RouteDef]:
         gets: dict[str, Handler] = {

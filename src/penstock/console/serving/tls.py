@@ -2,11 +2,8 @@
 
 import ssl
 from pathlib import Path
-from typing import Final
 
 from penstock.console.serving.settings import ConsoleSettings, NotServedError
-
-HANDSHAKE_S: Final = 10.0
 
 
 def tls_of(settings: ConsoleSettings) -> ssl.SSLContext | None:

@@ -19,6 +19,8 @@ from yarl import URL
 
 from penstock.client.errors import ClientError as KafkaClientError
 from penstock.protocol.errors import KafkaError
+from penstock.tls.layer import TlsBuffers
+from penstock.tls.web import over_tls
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.rest.basic import ASKS, users_of
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
@@ -31,7 +33,7 @@ from penstock.work.connect.rest.tls import Tls
 LARGEST_BODY: Final = 1024 * 1024
 """A record of the topic that has connectors may be no larger, and more JSON would hold the worker's event loop."""
 HEAD_LIMIT_S: Final = 10.0
-"""How long a connection may be without a whole head of a request, at first and between two."""
+"""How long a connection may be without a whole head of a request, at first, its handshake included, and between two."""
 BODY_LIMIT_S: Final = 10.0
 MAX_CONNECTIONS: Final = 500
 """A process has often 1,024 files in all."""
@@ -53,6 +55,7 @@ class RestServer:
         self._settings = settings
         self._listeners = [_parse_listener(listener) for listener in settings["listeners"]]
         self._tls = make_tls() if make_tls and any(scheme == HTTPS for scheme, _, _ in self._listeners) else None
+        self._buffers = TlsBuffers()
         self._guard = Guard(settings, [host for _, host, _ in self._listeners])
         self._users = users_of(settings)
         self._runner: web.AppRunner | None = None
@@ -80,11 +83,9 @@ class RestServer:
         )
         await self._runner.setup()
         for scheme, host, port in self._listeners:
-            context = self._tls.listening if self._tls is not None and scheme == HTTPS else None
+            accept = self._secured_connection if scheme == HTTPS else self._connection
             try:
-                listening = await asyncio.get_running_loop().create_server(
-                    self._connection, host, port, ssl=context, backlog=BACKLOG
-                )
+                listening = await asyncio.get_running_loop().create_server(accept, host, port, backlog=BACKLOG)
             except OSError as error:
                 raise ConfigError({"listeners": [_why_not(f"{scheme}://{host}:{port}", error)]}) from None
             self._listening.append(listening)
@@ -117,6 +118,10 @@ class RestServer:
         if len(self._runner.server.connections) >= MAX_CONNECTIONS:
             return _OneTooMany()
         return self._runner.server()
+
+    def _secured_connection(self) -> asyncio.BaseProtocol:
+        assert self._tls is not None
+        return over_tls(self._connection(), self._tls.listening, self._buffers)
 
     def _handler(self, route: Route) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
