@@ -50,3 +50,12 @@ class Calls:
     def close(self) -> None:
         """End the thread after the call that is under way."""
         self._thread.shutdown()
+
+
+async def called_apart(name: str, method: Callable[..., Any], *arguments: object) -> Any:
+    """One such call: what needs a plugin's class may load it, which takes seconds or does not end."""
+    calls = Calls(name)
+    try:
+        return await calls.call(method, *arguments)
+    finally:
+        calls.close()

@@ -1,6 +1,7 @@
 """What requests do with a worker: each method is one of them, and returns what the answer's JSON is.
 
-What changes the config topic is done by the leader: on another worker it raises ElsewhereError.
+What changes the config topic is done by the leader: on another worker it raises ElsewhereError. What is known is looked
+up at once; what an answer says of it may need the classes of plugins, and is made in a thread.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from penstock import __version__
-from penstock.work.connect.calls import Calls
+from penstock.work.connect.calls import called_apart
 from penstock.work.connect.rest.catalog import type_of, validated
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
 from penstock.work.connect.rest.secrets import with_secrets, without_secrets
@@ -21,6 +22,8 @@ from penstock.work.connect.runtime.worker import ConnectWorker
 
 LIMIT_S: Final = 90.0
 Json = Any
+Made = Callable[[], Json]
+"""To be called in a thread."""
 
 
 class Herder:
@@ -32,54 +35,53 @@ class Herder:
     def server_info(self) -> Json:
         return {"version": __version__, "commit": "penstock", "kafka_cluster_id": self.worker.cluster_id}
 
-    def connectors(self, expand: Sequence[str]) -> Json:
+    async def connectors(self, expand: Sequence[str]) -> Json:
         """All names, or what `expand` asks of each."""
         names = sorted(self.worker.state.connectors)
         if not expand:
             return names
-        found: dict[str, dict[str, Json]] = {}
+        found: dict[str, dict[str, Made]] = {}
         for name in names:
             if "status" in expand and self.worker.statuses.connector(name) is None:
                 continue  # it has just been made: Connect leaves it out as well
             found[name] = {}
             if "info" in expand:
-                found[name]["info"] = self.info(name)
+                found[name]["info"] = self._info(name)
             if "status" in expand:
-                found[name]["status"] = self.status(name)
-        return found
+                found[name]["status"] = self._status(name)
+        return await apart(lambda: {name: {part: made() for part, made in of.items()} for name, of in found.items()})
 
-    def info(self, name: str) -> Json:
+    async def info(self, name: str) -> Json:
+        return await apart(self._info(name))
+
+    async def config(self, name: str) -> Json:
+        return await apart(without_secrets, self.known(name).config)
+
+    async def tasks(self, name: str) -> Json:
         known = self.known(name)
-        tasks = [{"connector": one.connector, "task": one.number} for one in self.worker.state.task_ids(name)]
-        return {"name": name, "config": without_secrets(known.config), "tasks": tasks, "type": _type(known.config)}
+        return await apart(_tasks, name, known.config, known.tasks)
 
-    def config(self, name: str) -> Json:
-        return without_secrets(self.known(name).config)
-
-    def tasks(self, name: str) -> Json:
-        known = self.known(name)
-        return [
-            {"id": {"connector": name, "task": number}, "config": without_secrets(config, known.config)}
-            for number, config in enumerate(known.tasks)
-        ]
-
-    def tasks_config(self, name: str) -> Json:
+    async def tasks_config(self, name: str) -> Json:
         """`tasks` in an older form."""
-        return {f"{name}-{row['id']['task']}": row["config"] for row in self.tasks(name)}
+        return {f"{name}-{row['id']['task']}": row["config"] for row in await self.tasks(name)}
 
-    def status(self, name: str) -> Json:
+    async def status(self, name: str) -> Json:
+        return await apart(self._status(name))
+
+    def _info(self, name: str) -> Made:
+        config = self.known(name).config
+        tasks = [{"connector": one.connector, "task": one.number} for one in self.worker.state.task_ids(name)]
+        return lambda: {"name": name, "config": without_secrets(config), "tasks": tasks, "type": _type(config)}
+
+    def _status(self, name: str) -> Made:
         status = self.worker.statuses.connector(name)
         if status is None:
             self.known(name)
             raise not_found(f"nothing is known yet of how connector {name} is")
         tasks = [{"id": number, **_state(one)} for number, one in self.worker.statuses.tasks(name).items()]
         known = self.worker.state.connectors.get(name)
-        return {
-            "name": name,
-            "connector": _state(status),
-            "tasks": tasks,
-            "type": _type(known.config if known else {}),
-        }
+        config = known.config if known else {}
+        return lambda: {"name": name, "connector": _state(status), "tasks": tasks, "type": _type(config)}
 
     def task_status(self, name: str, number: int) -> Json:
         status = self.worker.statuses.tasks(name).get(number)
@@ -105,21 +107,21 @@ class Herder:
 
     async def create(self, name: str, config: Mapping[str, str | None], target: Target | None) -> Json:
         """The connector must not exist yet."""
-        good = await self._checked(with_secrets(config, {}))
+        good = await self._checked(config, {})
         self.lead()
         if name in self.worker.state.connectors:
             raise conflict(f"connector {name} exists already")
         await self._write(lambda: self.worker.leading.put_connector(name, good, target))
-        return self.info(name)
+        return await self.info(name)
 
     async def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[bool, Json]:
         """Replaces a connector's configuration; whether the connector is new."""
         stored = self.worker.state.connectors.get(name)
-        good = await self._checked(with_secrets(config, stored.config if stored is not None else {}))
+        good = await self._checked(config, stored.config if stored is not None else {})
         self.lead()
         is_new = name not in self.worker.state.connectors
         await self._write(lambda: self.worker.leading.put_connector(name, good, None))
-        return is_new, self.info(name)
+        return is_new, await self.info(name)
 
     async def patch_config(self, name: str, changes: Mapping[str, str | None]) -> Json:
         """Changes single keys; null removes one."""
@@ -144,8 +146,9 @@ class Herder:
         if not include_tasks and not only_failed:
             self.worker.leading.restart(name)
             return None
-        status = self.status(name)
+        before = self._status(name)
         await self.worker.request_restart(RestartRequest(name, include_tasks, only_failed))
+        status = await apart(before)
         for part in (status["connector"], *(status["tasks"] if include_tasks else ())):
             if not only_failed or part["state"] == "FAILED":
                 part["state"] = "RESTARTING"
@@ -160,18 +163,8 @@ class Herder:
         await self.worker.config_log.put(f"{LOGGER}{logger}".encode(), encode({"level": level}))
 
     async def validate(self, config: Mapping[str, str | None], plugin: str | None = None) -> Json:
-        """Plugins are loaded in a thread of its own."""
-        calls = Calls("validation")
         worker = self.worker
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                return await calls.call(validated, config, worker.config, worker.settings, worker.providers, plugin)
-        except TimeoutError:
-            raise RestError(
-                HTTPStatus.INTERNAL_SERVER_ERROR, f"the plugin has not answered for {LIMIT_S:g} s"
-            ) from None
-        finally:
-            calls.close()
+        return await apart(validated, config, worker.config, worker.settings, worker.providers, plugin)
 
     # How it is done
 
@@ -205,7 +198,8 @@ class Herder:
         except NotLeadingError:
             raise ElsewhereError(self.worker.leader_url) from None
 
-    async def _checked(self, config: Mapping[str, str | None]) -> dict[str, str]:
+    async def _checked(self, shown: Mapping[str, str | None], stored: Mapping[str, str]) -> dict[str, str]:
+        config = await apart(with_secrets, shown, stored)
         found = await self.validate(config)
         if found["error_count"]:
             reasons = [reason for row in found["configs"] for reason in row["value"]["errors"]]
@@ -215,6 +209,22 @@ class Herder:
     def _check_tracking(self, key: str) -> None:
         if not self.worker.settings[key]:
             raise RestError(HTTPStatus.FORBIDDEN, f"{key}=false")
+
+
+async def apart(work: Callable[..., Json], *arguments: object) -> Json:
+    """In a thread, for it may need the classes of plugins; RestError."""
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            return await called_apart("plugins", work, *arguments)
+    except TimeoutError:
+        raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, f"the plugin has not answered for {LIMIT_S:g} s") from None
+
+
+def _tasks(name: str, config: Mapping[str, str], tasks: Sequence[Mapping[str, str]]) -> Json:
+    return [
+        {"id": {"connector": name, "task": number}, "config": without_secrets(one, config)}
+        for number, one in enumerate(tasks)
+    ]
 
 
 def _state(status: Status) -> dict[str, str]:

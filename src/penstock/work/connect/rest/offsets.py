@@ -12,9 +12,9 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.api import Changes, Position
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.rest.errors import RestError, bad_request, conflict
-from penstock.work.connect.rest.herder import Herder
+from penstock.work.connect.rest.herder import Herder, apart
 from penstock.work.connect.runtime.config_state import Known
-from penstock.work.connect.runtime.kinds import is_source, kind_of
+from penstock.work.connect.runtime.kinds import Kind, is_source, kind_of
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.source_offsets import OffsetStore
 
@@ -32,7 +32,7 @@ class ConnectorOffsets:
 
     async def get(self, name: str) -> dict[str, Any]:
         known = self._herder.known(name)
-        if is_source(kind_of(known.config)):
+        if is_source(await apart(kind_of, known.config)):
             store = await self._store(known)
             await store.read_to_end()
             rows = [{"partition": dict(part), "offset": dict(at)} for part, at in store.all_of(name)]
@@ -51,26 +51,27 @@ class ConnectorOffsets:
     async def alter(self, name: str, document: Any) -> dict[str, str]:
         """Only while the connector is stopped."""
         known = await self._stopped(name)
-        changes = _parsed(document)
-        if is_source(kind_of(known.config)):
-            await self._ask(known, changes)
+        changes, kind = _parsed(document), await apart(kind_of, known.config)
+        if is_source(kind):
+            await self._ask(known, kind, changes)
             store = await self._store(known)
             await store.write(name, changes)
             await store.read_to_end()
         else:
             positions = _positions(changes)
-            await self._ask(known, positions)
+            await self._ask(known, kind, positions)
             await self._alter_group(_group_of(name, known), positions)
         return {"message": f"the offsets of {name} that the worker keeps have been altered"}
 
     async def reset(self, name: str) -> dict[str, str]:
         """Only while the connector is stopped."""
         known = await self._stopped(name)
-        if is_source(kind_of(known.config)):
+        kind = await apart(kind_of, known.config)
+        if is_source(kind):
             store = await self._store(known)
             await store.read_to_end()
             changes = [(part, None) for part, _ in store.all_of(name)]
-            await self._ask(known, changes)
+            await self._ask(known, kind, changes)
             await store.write(name, changes)
             await store.read_to_end()
         else:
@@ -80,9 +81,9 @@ class ConnectorOffsets:
     async def _store(self, known: Known) -> OffsetStore:
         return await self._worker.offset_stores.of(self._worker.providers.resolved(known.config))
 
-    async def _ask(self, known: Known, offsets: object) -> None:
+    async def _ask(self, known: Known, kind: Kind, offsets: object) -> None:
         """Whether these can be offsets of the connector; RestError."""
-        calls, kind = Calls("offsets"), kind_of(known.config)
+        calls = Calls("offsets")
         try:
             async with asyncio.timeout(LIMIT_S):
                 config = await calls.call(self._worker.providers.resolved, known.config)

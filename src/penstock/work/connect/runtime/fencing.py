@@ -8,6 +8,7 @@ from typing import Final
 from penstock.client.admin import Admin
 from penstock.client.errors import ClientError
 from penstock.protocol.errors import KafkaError
+from penstock.work.connect.calls import called_apart
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import LOOK_S, Generations
 from penstock.work.connect.runtime.kinds import is_source, kind_of
@@ -34,6 +35,8 @@ class Fencing:
         self._leading = leading
         self._new_admin = new_admin
         self._rounds: dict[str, None] = {}
+        self._are_sources: dict[str, bool] = {}
+        """Of the classes that were loaded."""
         self._under_way = Scope()
 
     async def stop(self) -> None:
@@ -41,25 +44,31 @@ class Fencing:
 
     async def until_fenced(self, connector: str) -> None:
         """Until no older task of it can write any more, wherever it hangs."""
-        while connector in self._state.unfenced and self._is_source(connector):
+        while connector in self._state.unfenced and await self._is_source(connector):
             await asyncio.sleep(LOOK_S)
 
     def look(self) -> None:
         for connector in self._state.unfenced if self._leading.leads else ():
-            if connector not in self._rounds and self._is_source(connector):
+            if connector not in self._rounds:
                 self._rounds[connector] = None
                 self._under_way.start(self._fence(connector), f"fencing of {connector}")
 
-    def _is_source(self, connector: str) -> bool:
+    async def _is_source(self, connector: str) -> bool:
         known = self._state.connectors.get(connector)
-        try:
-            return known is not None and is_source(kind_of(known.config))
-        except ValueError:
-            return False  # it does not start either
+        if known is None:
+            return False
+        name = known.config.get("connector.class", "")
+        if name not in self._are_sources:
+            try:
+                kind = await called_apart("plugins", kind_of, known.config)
+            except Exception:
+                return False  # it does not start either
+            self._are_sources[name] = is_source(kind)
+        return self._are_sources[name]
 
     async def _fence(self, connector: str) -> None:
         try:
-            while self._leading.leads and connector in self._state.unfenced and self._is_source(connector):
+            while self._leading.leads and connector in self._state.unfenced and await self._is_source(connector):
                 try:
                     await self._round(connector)
                 except (ClientError, KafkaError, TimeoutError, ValueError, NotLeadingError) as error:

@@ -1,6 +1,8 @@
 """Exactly once: nobody begins before older tasks are fenced, and nobody goes on who is one of them."""
 
 import asyncio
+import threading
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +15,7 @@ from penstock.work.connect.runtime import fencing
 from penstock.work.connect.runtime.config_state import ConfigState, Known
 from penstock.work.connect.runtime.fencing import Fencing
 from penstock.work.connect.runtime.generations import FencedError, Generations
+from penstock.work.connect.runtime.kinds import Kind, kind_of
 from penstock.work.connect.runtime.leading import Leading
 from penstock.work.connect.runtime.records import (
     COMMIT,
@@ -112,6 +115,22 @@ async def test_what_cannot_be_fenced_is_tried_again_and_nobody_begins_meanwhile(
     group.admin.failures = 2
     await group.fenced("lines")
     assert (group.admin.failures, group.admin.fenced) == (0, ["workers-lines-0"])
+    await group.fencing.stop()
+
+
+async def test_a_class_is_loaded_in_a_thread_and_once_for_all_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, loaded_by = Group(), list[threading.Thread]()
+
+    def found(config: Mapping[str, str]) -> Kind:
+        loaded_by.append(threading.current_thread())
+        return kind_of(config)
+
+    monkeypatch.setattr(fencing, "kind_of", found)
+    for name in ("lines", "others"):
+        group.commit(name, 1)
+        await group.fenced(name)
+    assert len(loaded_by) == 1
+    assert loaded_by[0] is not threading.main_thread()
     await group.fencing.stop()
 
 
