@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 from penstock.client.admin.topics import NewTopic
@@ -58,7 +58,8 @@ class RunningSink(RunningTask, RebalanceListener):
             auto_offset_reset="earliest",
         )
         await self._make_left_out()
-        async with self._new_producer() as producer, consumer:
+        async with self._new_producer() as producer, AsyncExitStack() as membership:
+            await membership.enter_async_context(consumer)
             self._consumer, self._producer = consumer, producer
             try:
                 await self._call(self._task.start, config, self._context)
@@ -71,7 +72,21 @@ class RunningSink(RunningTask, RebalanceListener):
                 await self._write(consumer)
             finally:
                 self._is_over = True
-                await self._call(self._task.stop)
+                await self._stop(membership)
+
+    async def _stop(self, membership: AsyncExitStack) -> None:
+        """The group keeps its partitions here until the sink has stopped, so that no two write them; but no longer than
+        the worker waits: where a call hangs, the others would wait for max.poll.interval.ms. Nothing is committed.
+        """
+        stop = asyncio.create_task(self._call(self._task.stop))
+        left = asyncio.create_task(self._attempt.left.wait())
+        try:
+            await asyncio.wait((stop, left), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+        if not stop.done():
+            await membership.aclose()
+        await stop
 
     async def _write(self, consumer: Consumer) -> None:
         loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from penstock.client.errors import ConnectionFailedError
 from penstock.client.providers import Resolved
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
 from penstock.work.connect.calls import LONG_S, Calls
 from penstock.work.connect.runtime.kinds import RELOAD, RESTARTS
 from penstock.work.connect.runtime.records import Target
@@ -72,6 +72,8 @@ class Attempt(Value):
     generation: int = 0
     lasts: Callable[[str], None] = lambda _: None
     """Told what goes on for long while it runs, and "" when that is over."""
+    left: asyncio.Event = fresh(asyncio.Event)
+    """Set when the worker waits for its end no longer, as another one may run what it runs."""
 
 
 class Runnable(Protocol):
@@ -107,6 +109,7 @@ class Supervisor(ABC, Generic[Running]):
         self._news = asyncio.Event()
         self._state = RunState.UNASSIGNED
         self._stopping = asyncio.Event()
+        self._left = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._supervising = asyncio.create_task(self._supervise(), name=f"supervisor of {name}")
 
@@ -156,6 +159,7 @@ class Supervisor(ABC, Generic[Running]):
             self._stopping.set()
             self._life.cancel()
             await asyncio.wait([self._life], timeout=self.patience_s)
+            self._left.set()
 
     async def _supervise(self) -> None:
         while True:
@@ -177,8 +181,8 @@ class Supervisor(ABC, Generic[Running]):
         if wanted.target is not Target.STARTED:
             self.tell(RunState.PAUSED if wanted.target is Target.PAUSED else RunState.STOPPED)
             return
-        self._state, self._stopping = RunState.UNASSIGNED, asyncio.Event()
-        self._life = asyncio.create_task(self._live(wanted, self._stopping), name=self._name)
+        self._state, self._stopping, self._left = RunState.UNASSIGNED, asyncio.Event(), asyncio.Event()
+        self._life = asyncio.create_task(self._live(wanted, self._stopping, self._left), name=self._name)
 
     async def _end(self) -> None:
         if self._life is None:
@@ -188,18 +192,19 @@ class Supervisor(ABC, Generic[Running]):
         done, _ = await asyncio.wait([self._life], timeout=self.patience_s)
         if not done:
             logger.warning("%s did not end in time, and is left behind", self._name)
+            self._left.set()
             self._life.cancel()
         self._life = None
 
     # One life, from a start to a stop
 
-    async def _live(self, wanted: Goal, stopping: asyncio.Event) -> None:
+    async def _live(self, wanted: Goal, stopping: asyncio.Event, left: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         failures, pause_s = 0, FIRST_RESTART_S
         while not stopping.is_set():
             began = loop.time()
             try:
-                await self._run(wanted, stopping)
+                await self._run(wanted, stopping, left)
                 return
             except Exception as error:
                 if loop.time() - began >= WELL_AGAIN_S:
@@ -216,12 +221,12 @@ class Supervisor(ABC, Generic[Running]):
             await pause(stopping, pause_s)
             pause_s = min(2 * pause_s, LONGEST_RESTART_S)
 
-    async def _run(self, wanted: Goal, stopping: asyncio.Event) -> None:
+    async def _run(self, wanted: Goal, stopping: asyncio.Event, left: asyncio.Event) -> None:
         calls = Calls(self._name, partial(self._say_what_lasts, stopping))
         begun, failures = (lambda: self._say_it_runs(stopping)), tuple(self._failures)
         config = wanted.config
         lasts = partial(self._say_of_it, stopping)
-        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs, wanted.generation, lasts)
+        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs, wanted.generation, lasts, left)
         again: asyncio.TimerHandle | None = None
         try:
             resolved: Resolved = await calls.call(self.look_up, config)
