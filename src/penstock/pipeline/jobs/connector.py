@@ -30,6 +30,7 @@ from penstock.pipeline.jobs.keys import (
     OF_A_WORKER,
     OWN,
     REQUIREMENTS,
+    SECRETS,
     SHARED,
     SINKS,
     TOPICS,
@@ -152,6 +153,7 @@ class PipelineConnector(SourceConnector):
     """One task with all sinks, or as many as are wanted, up to one for each."""
 
     config_keys = KEYS
+    secret_pattern = SECRETS
     task_class: ClassVar[type[SourceTask]] = PipelineTask
 
     def start(self, config: Mapping[str, str]) -> None:

@@ -31,6 +31,8 @@ CODE: Final = ("pipeline.code", REQUIREMENTS)
 EVERY: Final = "schedule.interval.ms"
 VALUES: Final = "set."
 """Before the names of values that the pipeline's file has as `${NAME}`."""
+SECRETS: Final = r"(?is)^(spark|set)[.].*(secret|password|token|access[.]?key|credential)"
+"""Settings of which Spark 4.3 itself shows no value (spark.redaction.regex), and values of names that say the same."""
 DRIVER: Final = "pipeline.driver"
 OWN, SHARED = "own", "shared"
 """Or the address of a server of Spark Connect."""

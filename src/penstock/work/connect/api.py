@@ -285,6 +285,8 @@ class Connector(ABC):
     """The configuration that it understands beside what all connectors do."""
     secret_prefixes: ClassVar[Sequence[str]] = ()
     """Of keys that are for something else to understand, and may be its passwords: their values are shown to nobody."""
+    secret_pattern: ClassVar[str] = ""
+    """Of further keys for which that is so: a regular expression that is found in them."""
     task_class: ClassVar[type[Task]]
 
     def start(self, config: Mapping[str, str]) -> Awaitable[None] | None:

@@ -12,6 +12,7 @@ from penstock.pipeline.jobs.keys import SINKS, TOPICS
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.metrics import page
+from penstock.work.connect.rest.secrets import HIDDEN, with_secrets, without_secrets
 from penstock.work.connect.runtime.kinds import kind_of
 
 YAML = "source: {subscribe: a}\nsink: [{topic: one}, {topic: two}, {topic: three}]\n"
@@ -20,6 +21,24 @@ CONFIG = {"name": "job", "connector.class": "penstock.pipeline", "pipeline": YAM
 
 def test_it_comes_along() -> None:
     assert kind_of(CONFIG) is PipelineConnector
+
+
+def test_a_worker_tells_no_setting_that_spark_itself_does_not_tell() -> None:
+    secrets = {
+        "spark.ssl.keyPassword": "s",
+        "spark.authenticate.secret": "s",
+        "spark.hadoop.fs.s3a.secret.key": "s",
+        "spark.hadoop.fs.s3a.access.key": "s",
+        "spark.hadoop.fs.s3a.AccessKey": "s",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "s",
+        "spark.hadoop.session.token": "s",
+        "set.DB_PASSWORD": "s",
+    }
+    others = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "1g", "set.TOPIC": "t", "token": "t"}
+    shown = without_secrets({**CONFIG, **secrets, **others})
+    assert {key for key, value in shown.items() if value == HIDDEN} == set(secrets)
+    assert with_secrets(shown, {**CONFIG, **secrets}) == {**CONFIG, **secrets, **others}
+    assert without_secrets({"spark.ssl.keyPassword": "s"}, CONFIG) == {"spark.ssl.keyPassword": HIDDEN}, "of a task"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Which values of a connector's configuration are secret: those that the definitions of its plugins call a password,
-and all below the prefixes that its class calls secret.
+and all below the prefixes, or with the pattern, that its class calls secret.
 
 They are shown as `HIDDEN`; who writes that back leaves what is stored as it is.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -58,6 +59,8 @@ def _all(config: Config) -> Iterator[str]:
         yield from _passwords(getattr(plugin, "config_keys", ()), "")
         prefixes = tuple(getattr(plugin, "secret_prefixes", ()))
         yield from (key for key in config if key.startswith(prefixes))
+        if pattern := getattr(plugin, "secret_pattern", ""):
+            yield from (key for key in config if re.search(pattern, key))
         for role, (kind, built_in) in _CONVERTERS.items():
             yield from _of_plugin(config.get(role), built_in, kind, f"{role}.")
         for role, (kind, built_in) in _NAMED.items():
