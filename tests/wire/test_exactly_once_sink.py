@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -18,14 +20,18 @@ from penstock.client.admin.topics import NewTopic
 from penstock.client.blocking import BlockingCluster, transactions
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
+from penstock.client.settings import wall_clock_ms
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
+from penstock.pipeline.datasource import exactly_once
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
 from penstock.pipeline.datasource.exactly_once import (
+    CARRIED_OUT_WITHIN_MS,
     QUERY_ID,
     ExactlyOnceWriter,
     PreparedRecords,
+    decide,
     name_of,
     prepare_rows,
     settle,
@@ -156,6 +162,54 @@ async def test_a_batch_that_was_decided_and_has_no_tasks_any_more_is_carried_out
     assert await committed(servers, sink.topic) == [b"done"]
 
 
+async def test_what_is_nearly_timed_out_is_aborted_and_written_by_the_next_run(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the cluster keeps until it is decided about has all the time."""
+    assert sink.topic is not None
+    query = uuid4().hex
+    rows = pa.RecordBatch.from_pydict({"value": [b"row"]})
+    told = prepare_rows(sink, iter([rows]), query, 0)
+    assert 0 <= told.took_ms < sink.transaction_timeout_ms
+    assert abs(wall_clock_ms() - told.ended_at_ms) < sink.transaction_timeout_ms
+    assert told.transaction is not None
+    old = replace(told, took_ms=sink.transaction_timeout_ms - CARRIED_OUT_WITHIN_MS)
+    if told.transaction.is_kept:
+        decide(sink, query, 0, [old])
+    else:
+        with pytest.raises(PipelineError, match="batch 0 was not decided"):
+            decide(sink, query, 0, [old])
+        assert TransactionCoordinators(cluster).all_open(ids_of(query)) == []
+        assert await committed(servers, sink.topic) == []
+        decide(sink, query, 0, [prepare_rows(sink, iter([rows]), query, 0)])
+    assert await committed(servers, sink.topic) == [b"row"]
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "took_ms", "since_ms", "left_ms"),
+    [
+        (900_000, 5_000, 0, 775_000),
+        (900_000, 5_000, 1_000, 774_000),
+        (900_000, 5_000, -1_000, 775_000),  # its clock is ahead
+        (10_000, 0, 0, 5_000),
+    ],
+)
+def test_a_decision_leaves_time_to_carry_it_out(
+    monkeypatch: pytest.MonkeyPatch, timeout_ms: int, took_ms: int, since_ms: int, left_ms: int
+) -> None:
+    monkeypatch.setattr(exactly_once, "now_ms", lambda: 7_000)
+    monkeypatch.setattr(exactly_once, "wall_clock_ms", lambda: 50_000)
+    plain, kept = TransactionName("a", 1, 1), TransactionName("b", 1, 1, True)
+    told = [
+        PreparedRecords("q", 1, plain, took_ms, 50_000 - since_ms),
+        PreparedRecords("q", 1, plain, 0, 50_000),
+        PreparedRecords("q", 1, kept, 10**9, 0),
+        PreparedRecords("q", 0, None, 10**9, 0),
+    ]
+    assert exactly_once.latest_decision_ms(timeout_ms, told) == 7_000 + left_ms
+    assert exactly_once.latest_decision_ms(timeout_ms, told[2:]) == math.inf
+
+
 async def test_what_tasks_have_left_that_died_is_aborted_with_the_next_decision(
     sink: SinkOptions, cluster: BlockingCluster, servers: str
 ) -> None:
@@ -195,7 +249,7 @@ async def test_a_batch_write_that_fails_leaves_nothing_open(
     writer = ExactlyOnceWriter(sink, is_stream=False)
     query = writer._query or ""
     told = [prepared(sink, query, 0, value) for value in (b"left", b"told")]
-    writer.abort([None, PreparedRecords(query, 1, told[1])])
+    writer.abort([None, PreparedRecords(query, 1, told[1], 0, 0)])
     assert TransactionCoordinators(cluster).all_open(ids_of(query)) == []
     assert await committed(servers, sink.topic) == []
     assert DecisionsTopic(cluster, sink.decisions_topic, query).last() is None
@@ -208,7 +262,7 @@ async def test_a_batch_write_forgets_its_decision_when_it_is_carried_out(
     assert sink.topic is not None
     writer = ExactlyOnceWriter(sink, is_stream=False)
     query = writer._query or ""
-    told = [PreparedRecords(query, 1, prepared(sink, query, 0, b"done"))]
+    told = [PreparedRecords(query, 1, prepared(sink, query, 0, b"done"), 0, wall_clock_ms())]
     settle_it, no_answer = Decider.settle, PipelineError("no answer")
     with monkeypatch.context() as failing:
         failing.setattr(Decider, "settle", lambda _: raise_(no_answer))

@@ -13,6 +13,7 @@ from penstock.pipeline.once.deciding import (
     AbortedError,
     End,
     Fence,
+    LateError,
     ListOpen,
     Look,
     OutrunError,
@@ -147,7 +148,7 @@ class Driver:
                 step = machine.send(answer)
             except StopIteration:
                 return
-            except (AbortedError, OutrunError) as error:
+            except (AbortedError, LateError, OutrunError) as error:
                 raise DriverError(str(error)) from error
             answer = self._do(step)
             yield
@@ -162,8 +163,11 @@ class Driver:
         elif isinstance(step, ListOpen):
             return [one for one in cluster.open_ones() if one in self.prepared or not self.happens(0.1)]
         elif isinstance(step, Write):
+            if not step.decision.aborted and self.happens(0.05):  # a run that ends has time
+                return False
             epoch = self.epoch
             self._send(lambda: cluster.decide(epoch, step.decision))
+            return True
         elif isinstance(step, End):
             self._send(lambda: cluster.end(step.transaction, commits=step.commits))
             return cluster.end(step.transaction, commits=step.commits)

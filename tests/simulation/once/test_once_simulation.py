@@ -51,11 +51,14 @@ ABORTS_LEFT = """    for transaction in left:
 IN_TEXT = {
     "aborts before it has decided": Bug(
         deciding,
-        "        yield Write(decision)\n",
+        "        is_in_time = yield Write(decision)\n",
         "        for one in left:\n"
         "            if one not in prepared:\n"
         "                yield End(one, commits=False)\n"
-        "        yield Write(decision)\n",
+        "        is_in_time = yield Write(decision)\n",
+    ),
+    "goes on with what it came too late to decide": Bug(
+        deciding, "        if not is_in_time:\n", "        if False:\n"
     ),
     "what is found is taken for ours": Bug(
         deciding,
@@ -64,8 +67,10 @@ IN_TEXT = {
     ),
     "commits before it has decided": Bug(
         deciding,
-        "        yield Write(decision)\n",
-        "        for one in prepared:\n            yield End(one, commits=True)\n        yield Write(decision)\n",
+        "        is_in_time = yield Write(decision)\n",
+        "        for one in prepared:\n"
+        "            yield End(one, commits=True)\n"
+        "        is_in_time = yield Write(decision)\n",
     ),
     "who finds a decision ends all that is open": Bug(
         deciding,

@@ -5,13 +5,14 @@ one after that of its last decision knows that nobody has decided since, and loo
 """
 
 import logging
+import math
 import os
 from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, Final
 
-from penstock.client.blocking import BlockingCluster, ClusterSettings, TopicPartition
+from penstock.client.blocking import BlockingCluster, ClusterSettings, TopicPartition, now_ms
 from penstock.client.blocking.produce import ProducerIdentity
 from penstock.client.blocking.transactions import NOT_ITS_OWN, TransactionCoordinators
 from penstock.client.values import TransactionName
@@ -22,6 +23,7 @@ from penstock.pipeline.once.deciding import (
     End,
     Fence,
     FencedError,
+    LateError,
     ListOpen,
     Look,
     LostError,
@@ -95,15 +97,16 @@ class Decider:
         self._topic: DecisionsTopic | None = None
         self._identity: ProducerIdentity | None = None
         self._prepared: Collection[TransactionName] = ()
+        self._until_ms = math.inf
         self._is_over = False
         self._last: Decision | None = None
         """What nobody has decided behind since, when this process has come to `Fence`."""
 
-    def decide(self, batch: int, prepared: Collection[TransactionName]) -> Decision:
-        """Once for each batch of the query: commits what is decided. PipelineError where the batch has to run again, or
-        cannot be carried out any more.
+    def decide(self, batch: int, prepared: Collection[TransactionName], until_ms: float = math.inf) -> Decision:
+        """Once for each batch of the query: commits what is decided. After `until_ms`, by `now_ms`, nothing is decided
+        any more. PipelineError where the batch has to run again, or cannot be carried out any more.
         """
-        self._prepared = prepared
+        self._prepared, self._until_ms = prepared, until_ms
         steps, answer = deciding(batch, prepared), None
         try:
             while True:
@@ -127,6 +130,12 @@ class Decider:
             raise PipelineError(
                 f"Query {self._query}: {error}. Its tasks took longer than the cluster keeps transactions open "
                 "(kafka.transaction.timeout.ms), or someone has ended it. The batch runs again."
+            ) from error
+        except LateError as error:
+            raise PipelineError(
+                f"Query {self._query}: {error}: it took nearly as long as the cluster keeps transactions open. The "
+                "batch runs again, and nothing is lost. If it fails so each time, give it more time "
+                "(kafka.transaction.timeout.ms; brokers allow transaction.max.timeout.ms) or fewer rows at a time."
             ) from error
         except LostError as error:
             raise PipelineError(f"Query {self._query}: {error}: {advice_on(error)}") from error
@@ -193,23 +202,26 @@ class Decider:
         if len(_decided) > MOST_QUERIES:
             _decided.popitem(last=False)
 
-    def _write(self, topic: DecisionsTopic, step: Write) -> None:
+    def _write(self, topic: DecisionsTopic, step: Write) -> bool:
+        """Whether there was time: the decision counts from the end of the decider's transaction on."""
         identity = self._identity
         assert identity is not None
         assert identity.transactional_id is not None
         try:
             topic.write(identity, step.decision)
+            is_in_time = now_ms() < self._until_ms
             name = TransactionName(identity.transactional_id, identity.producer_id, identity.epoch)
-            is_written = self._coordinators.end(name, commits=True)
+            is_ended = self._coordinators.end(name, commits=is_in_time)
         except KafkaError as error:
             if error.code not in NOT_ITS_OWN:
                 raise
-            is_written = False
-        if not is_written:
+            is_ended = False
+        if not is_ended:
             raise FencedError(
                 f"batch {step.decision.batch} is not decided: another process has begun to decide, or the cluster took "
                 f"longer than {DECIDING_TIMEOUT_MS // 1_000} s"
             )
+        return is_in_time
 
     def _end(self, transaction: TransactionName, *, commits: bool) -> bool | None:
         is_done = self._coordinators.end(transaction, commits=commits)

@@ -7,6 +7,7 @@ pipeline's sink, or a function for `foreachBatch`.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import pickle
 import uuid
@@ -20,11 +21,14 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
+from penstock.client.blocking import now_ms
 from penstock.client.blocking.transactions import TransactionCoordinators
+from penstock.client.settings import wall_clock_ms
 from penstock.client.values import TransactionName
 from penstock.pipeline.arrow.plain_arrays import contents
 from penstock.pipeline.datasource.cluster_cache import borrowed_cluster
 from penstock.pipeline.datasource.decider import Decider
+from penstock.pipeline.datasource.decisions_topic import DECIDING_TIMEOUT_MS
 from penstock.pipeline.datasource.writer import RowWriter, in_chunks
 from penstock.pipeline.errors import PipelineError, plain_errors
 from penstock.pipeline.jvm import of_this_run
@@ -45,6 +49,8 @@ ONLY_BATCH: Final = 0
 MOST_QUERIES: Final = 100
 """Whose names a worker process remembers; then it begins anew, with ids that nobody had."""
 MESSAGE: Final = "message"
+CARRIED_OUT_WITHIN_MS: Final = 2 * DECIDING_TIMEOUT_MS
+"""A decision is written within half of that, or not at all."""
 
 _names: dict[tuple[int, str], TaskNames] = {}
 
@@ -56,6 +62,10 @@ class PreparedRecords(WriterCommitMessage):
     query: str
     count: int
     transaction: TransactionName | None
+    took_ms: int
+    """From before the transaction began."""
+    ended_at_ms: int
+    """By the wall clock, as the driver is another process, perhaps on another machine."""
 
 
 class ExactlyOnceWriter(DataSourceArrowWriter, DataSourceStreamWriter):
@@ -146,7 +156,8 @@ def prepare_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch], query: st
     chunks = in_chunks(batches)
     first = next(chunks, None)
     if first is None:
-        return PreparedRecords(query, 0, None)
+        return PreparedRecords(query, 0, None, 0, wall_clock_ms())
+    began_at_ms = now_ms()
     with plain_errors(), borrowed_cluster(sink.settings) as cluster:
         coordinators, name = TransactionCoordinators(cluster), _names_of(query).take(batch)
         kept = coordinators.begin_kept(name)
@@ -160,7 +171,7 @@ def prepare_rows(sink: SinkOptions, batches: Iterator[pa.RecordBatch], query: st
             with suppress(OSError, KafkaError):  # who runs the batch again will do it
                 coordinators.end(transaction, commits=False)
             raise
-    return PreparedRecords(query, count, transaction)
+    return PreparedRecords(query, count, transaction, now_ms() - began_at_ms, wall_clock_ms())
 
 
 def _names_of(query: str) -> TaskNames:
@@ -180,8 +191,23 @@ def decide(sink: SinkOptions, query: str, batch: int, messages: Sequence[Prepare
     decided.
     """
     prepared = [message.transaction for message in messages if message.transaction is not None]
+    until_ms = latest_decision_ms(sink.transaction_timeout_ms, messages)
     with plain_errors(), borrowed_cluster(sink.settings) as cluster:
-        Decider(cluster, sink.decisions_topic, query).decide(batch, prepared)
+        Decider(cluster, sink.decisions_topic, query).decide(batch, prepared, until_ms)
+
+
+def latest_decision_ms(timeout_ms: int, messages: Sequence[PreparedRecords]) -> float:
+    """By `now_ms`, before the first of the transactions times out that have a time-out: early enough to write the
+    decision, however long that takes, and then to commit. Where little time is given, half of it is left for that.
+    """
+    ages_ms = [
+        message.took_ms + max(0, wall_clock_ms() - message.ended_at_ms)
+        for message in messages
+        if message.transaction is not None and not message.transaction.is_kept
+    ]
+    if not ages_ms:
+        return math.inf
+    return now_ms() - max(ages_ms) + timeout_ms - min(CARRIED_OUT_WITHIN_MS, timeout_ms // 2)
 
 
 def settle(sink: SinkOptions, query: str) -> bool:

@@ -5,14 +5,15 @@
 | `Fence`        |                                         | nothing is decided: the batch runs again                  |
 | `Look`         | the last decision of the query, or None | the same                                                  |
 | `ListOpen`     | open transactions of the query's tasks  | the same                                                  |
-| `Write`        |                                         | it is decided: who comes next carries it out              |
+| `Write`        | whether there was time                  | it is decided: who comes next carries it out              |
 | `End` (commit) | whether it is committed, None: unknown  | the same; what is committed stays so                      |
 | `End` (abort)  |                                         | the same                                                  |
 
 `Write` fails if another process has come to `Fence` since this one did. So one process decides about a batch, and what
 it has listed before belongs to this batch or to earlier ones: tasks of the next one begin when it is carried out. That
 is why nothing is ended before `Write`, and what is aborted then is named with its producer's epoch: an order that
-comes late meets no other transaction. Who finds a decision aborts nothing but its own: the next batch may have begun.
+comes late meets no other transaction. Who finds a decision, or comes too late to decide, aborts nothing but its own:
+the next batch may have begun.
 
 What is open when a run of the query ends would stay so if no other comes: of tasks that began after the last list, or
 that it missed, as their coordinator moved. `settling` ends it. Another run may have begun, and what is listed may be
@@ -42,7 +43,9 @@ class ListOpen(Value):
 
 
 class Write(Value):
-    """Durably, and only if no other process has come to `Fence`: else the step raises."""
+    """Durably, and only if no other process has come to `Fence`: else the step raises. Not where a cluster that keeps
+    the transactions for a while would abort them before the decision is carried out for certain.
+    """
 
     decision: Decision
 
@@ -70,6 +73,10 @@ class AbortedError(Exception):
     """A task's transaction is not there any more: its time was over, or someone has ended it. The batch runs again."""
 
 
+class LateError(Exception):
+    """Too little is left of the time for which the cluster keeps the batch's transactions. They are aborted."""
+
+
 class LostError(Exception):
     """A batch was decided, and one of its transactions is aborted, or forgotten. It has come to be known too late."""
 
@@ -92,7 +99,11 @@ def deciding(batch: int, prepared: Collection[TransactionName]) -> Deciding:
         aborted = [one for one in prepared if one not in left or one in settled]
         if aborted:
             raise AbortedError(f"{aborted[0].transactional_id} was aborted before batch {batch} was decided")
-        yield Write(decision)
+        is_in_time = yield Write(decision)
+        if not is_in_time:
+            for transaction in prepared:
+                yield End(transaction, commits=False)
+            raise LateError(f"batch {batch} was not decided, as it could not be carried out in time for certain")
     for transaction in decision.transactions:
         is_committed = yield End(transaction, commits=True)
         if not is_committed:

@@ -103,7 +103,8 @@ CLIENT_OPTIONS = {
     "delivery.timeout.ms": OptionText("`120000`", "How long a write is tried again."),
     "transaction.timeout.ms": OptionText(
         "`900000`",
-        "With `exactly-once`, how long a cluster without two-phase commit keeps what tasks have written uncommitted.",
+        "With `exactly-once`, how long a cluster without two-phase commit keeps what tasks have written uncommitted; "
+        "two minutes of it, or half, are for the decision.",
     ),
     "security.protocol": OptionText(
         "`PLAINTEXT`",

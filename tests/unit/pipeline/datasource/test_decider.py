@@ -105,6 +105,27 @@ def test_it_looks_up_nothing_where_nobody_has_decided_since(cluster: Cluster) ->
     assert "look" in cluster.take(), "of another query"
 
 
+@pytest.mark.parametrize(("left_ms", "is_decided"), [(1, True), (0, False)])
+def test_a_batch_is_decided_while_there_is_time_to_carry_it_out(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, left_ms: int, is_decided: bool
+) -> None:
+    """The time counts when the decision is written: from its transaction's end on it stands."""
+    now_ms = [1_000]
+    monkeypatch.setattr(module, "now_ms", lambda: now_ms[0])
+    monkeypatch.setattr(Topic, "write", lambda *_: now_ms.append(now_ms.pop() + 500))
+    cluster.open = [A, B]
+    if is_decided:
+        assert decider(cluster).decide(4, [A, B], 1_500 + left_ms) == Decision(4, (A, B))
+        assert cluster.take()[-2:] == commits(A, B)
+        return
+    with pytest.raises(PipelineError, match="batch 4 was not decided, as it could not be carried out in time") as told:
+        decider(cluster).decide(4, [A, B], 1_500 + left_ms)
+    assert "The batch runs again, and nothing is lost" in str(told.value)
+    assert "kafka.transaction.timeout.ms" in str(told.value)
+    begun, *_, ended, one, other = cluster.take()
+    assert [ended, one, other] == [f"abort {begun.split()[1]}/1/1", "abort a/7/3", "abort b/7/3"]
+
+
 def commits(*names: TransactionName) -> list[str]:
     return [f"commit {one.transactional_id}/7/3" for one in names]
 

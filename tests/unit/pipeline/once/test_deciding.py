@@ -12,6 +12,7 @@ from penstock.pipeline.once.deciding import (
     AbortedError,
     End,
     Fence,
+    LateError,
     ListOpen,
     Look,
     LostError,
@@ -27,17 +28,19 @@ from penstock.protocol.errors import DecodeError
 A, B, C = (TransactionName(name, 7, 3, True) for name in "abc")
 
 
-def steps(batch: int, prepared: list[TransactionName], **answers: Any) -> list[Step]:
-    """All of them, with what is found as `answers` say."""
+def steps(
+    batch: int, prepared: list[TransactionName], *, taken: list[Step] | None = None, **answers: Any
+) -> list[Step]:
+    """All of them, with what is found as `answers` say; in `taken`, where they end with an error."""
     machine, answer = deciding(batch, prepared), None
-    taken: list[Step] = []
+    taken = [] if taken is None else taken
     while True:
         try:
             step = machine.send(answer)
         except StopIteration:
             return taken
         taken.append(step)
-        answer = answers.get(type(step).__name__, True if isinstance(step, End) else None)
+        answer = answers.get(type(step).__name__, True if isinstance(step, End | Write) else None)
 
 
 def test_a_batch_is_decided_before_anything_ends() -> None:
@@ -68,6 +71,13 @@ def test_a_batch_without_rows_is_decided_too() -> None:
 def test_what_is_gone_is_not_decided() -> None:
     with pytest.raises(AbortedError, match="b was aborted before batch 4 was decided"):
         steps(4, [A, B], ListOpen=(A,))
+
+
+def test_what_comes_too_late_is_not_decided_and_nothing_of_others_is_touched() -> None:
+    taken: list[Step] = []
+    with pytest.raises(LateError, match="batch 4 was not decided"):
+        steps(4, [A, B], taken=taken, ListOpen=(A, B, C), Write=False)
+    assert taken[3:] == [Write(Decision(4, (A, B))), End(A, commits=False), End(B, commits=False)]
 
 
 def test_a_run_that_is_behind_has_nothing_to_say() -> None:
