@@ -46,7 +46,7 @@ from penstock.node.serving.rules import (
     Within,
     topic_of,
 )
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import Steps, now_or_later
 from penstock.protocol.acls import CLUSTER_NAME, Operation, Resource
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CLUSTER_METADATA
@@ -288,8 +288,7 @@ async def handed_on(broker: Broker, context: RequestContext, request: Message, a
 
 async def refused_whole(node: Broker | ControllerNode, request: Message, error: KafkaError) -> Any:
     """The refusal; others have their turn where the request asks for very many things."""
-    answer = node.slices.answer(refusing(request, error))
-    return await answer if hasattr(answer, "__await__") else answer
+    return await now_or_later(node.slices.answer(refusing(request, error)))
 
 
 AUDITED: Final = frozenset(
@@ -321,8 +320,7 @@ async def decided(node: ControllerNode, context: RequestContext | None, request:
 
 async def audited(node: Broker | ControllerNode, context: RequestContext, request: Message, reply: Any) -> Any:
     """The reply, when the audit log says what has changed."""
-    answer = node.slices.answer(_told(node, context, request, reply))
-    return await answer if hasattr(answer, "__await__") else answer
+    return await now_or_later(node.slices.answer(_told(node, context, request, reply)))
 
 
 def _told(node: Broker | ControllerNode, context: RequestContext, request: Message, reply: Any) -> Steps[Any]:

@@ -15,7 +15,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import NOT_ASKED
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.parts import NAMES_A_STEP
-from penstock.node.serving.slices import Pace, Steps
+from penstock.node.serving.slices import Pace, Steps, comes_later
 from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
@@ -75,7 +75,7 @@ def coordinated(
     def decorate(function: FunctionT) -> FunctionT:
         def parked(broker: Broker, context: RequestContext, request: Any) -> Any:
             found = function(broker, context, request)
-            return _parked(broker, context, request, found) if hasattr(found, "__await__") else found
+            return _parked(broker, context, request, found) if comes_later(found) else found
 
         ask: Callable[..., Any] = parked if parks else function
 

@@ -13,6 +13,7 @@ from penstock.node.serving.handler import CONTROLLER_HANDLERS, RequestContext, l
 from penstock.node.serving.parts import asked
 from penstock.node.serving.rules import Rule, judged
 from penstock.node.serving.session import Session
+from penstock.node.serving.slices import now_or_later
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
@@ -48,5 +49,5 @@ async def _judged(
         reply = answer(request)
     else:
         reply = judged(rule, answer, node, context, request)
-    found: Message = await reply if hasattr(reply, "__await__") else reply
+    found: Message = await now_or_later(reply)
     return found

@@ -29,7 +29,7 @@ from penstock.node.controlling.envelope import is_large, unwrap, wrap
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.parts import is_long
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.slices import Slices, now_or_later
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeResponse
@@ -138,8 +138,7 @@ class Departure:
                 return await self._sent_on(context, request)
             except (ClientError, KafkaError, DecodeError):
                 pass  # the client looks for the coordinator
-        found = ask_here()
-        return await found if hasattr(found, "__await__") else found
+        return await now_or_later(ask_here())
 
     async def _sent_on(self, context: RequestContext, request: Message) -> Message:
         wrapping = partial(wrap, request, context.api_version, context)

@@ -24,7 +24,7 @@ from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
-from penstock.node.serving.slices import Slices, to_its_end
+from penstock.node.serving.slices import Slices, comes_later, now_or_later, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.requests.api import Api, ApiKey, api_of
@@ -217,7 +217,7 @@ class Dispatcher:
             reply = (served.answer_large if is_large else served.answer)(self._node, context, request)
             if type(reply) is bytes:
                 return [frame_response(reply, api_key, version, correlation_id)]
-        if hasattr(reply, "__await__"):
+        if comes_later(reply):
             return self._waiting(served, context, reply, may_be_long=is_large and not handler.raw)
         return self.encode(handler, context, reply)
 
@@ -273,7 +273,7 @@ class Dispatcher:
         return await answer
 
     async def _encode_apart(self, handler: Handler, context: RequestContext, reply: Any, items: Items) -> Any:
-        replies = [await reply if hasattr(reply, "__await__") else reply]
+        replies = [await now_or_later(reply)]
         del reply
         encoded = partial(self._encoded, handler, context, replies, items)
         return await to_its_end(asyncio.get_running_loop().run_in_executor(None, encoded))

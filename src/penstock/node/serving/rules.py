@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from penstock.node.serving.access import CLUSTER_ACTION, DESCRIBE_CLUSTER, Right
 from penstock.node.serving.session import Session
-from penstock.node.serving.slices import Pace, Steps
+from penstock.node.serving.slices import Pace, Steps, comes_later, now_or_later
 from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.requests.framing import api_of_request
@@ -290,7 +290,7 @@ def judged(rule: Rule, answer: Callable[[Any], Any], node: Any, context: Asker, 
     """What `answer` makes of the part of the request that the client has the rights for, and refusals of the rest."""
     asking = Asking(node, context, request)
     over = node.slices.answer(_before(rule, asking, request))
-    if hasattr(over, "__await__"):
+    if comes_later(over):
         return _answered_later(over, rule, answer, asking)
     return _answered(rule, answer, asking) if over is None else over
 
@@ -311,22 +311,18 @@ def _answered(rule: Rule, answer: Callable[[Any], Any], asking: Asking) -> Any:
     reply = answer(asking.request)
     if not any(clause.is_about_answers for clause in rule):
         return reply
-    if hasattr(reply, "__await__"):
+    if comes_later(reply):
         return _completed_later(rule, asking, reply)
     return asking.node.slices.answer(_completed(rule, asking, reply))
 
 
 async def _answered_later(judging: Awaitable[Any], rule: Rule, answer: Callable[[Any], Any], asking: Asking) -> Any:
     over = await judging
-    return await _now_or_later(_answered(rule, answer, asking)) if over is None else over
+    return await now_or_later(_answered(rule, answer, asking)) if over is None else over
 
 
 async def _completed_later(rule: Rule, asking: Asking, reply: Awaitable[Any]) -> Any:
-    return await _now_or_later(asking.node.slices.answer(_completed(rule, asking, await reply)))
-
-
-async def _now_or_later(reply: Any) -> Any:
-    return await reply if hasattr(reply, "__await__") else reply
+    return await now_or_later(asking.node.slices.answer(_completed(rule, asking, await reply)))
 
 
 def _completed(rule: Rule, asking: Asking, response: Any) -> Steps[Any]:

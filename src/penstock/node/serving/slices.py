@@ -10,7 +10,7 @@ time; the others have not begun but for their first slice, so that what they hav
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 from penstock.node.serving.frames import RequestMemory
 
@@ -52,6 +52,16 @@ def at_once(steps: Steps[T]) -> T:
         except StopIteration as stop:
             result: T = stop.value
             return result
+
+
+def comes_later(answer: object) -> TypeGuard[Awaitable[Any]]:
+    """Whether an answer is to be awaited; `isinstance` takes several times as long, and each request is asked."""
+    return hasattr(answer, "__await__")
+
+
+async def now_or_later(answer: Any) -> Any:
+    """The answer, also where it is to be awaited."""
+    return await answer if comes_later(answer) else answer
 
 
 async def to_its_end(work: Awaitable[T]) -> T:

@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from penstock.node.serving.slices import STEPS_AT_ONCE, Pace, Slices, Steps
+from penstock.node.serving.slices import STEPS_AT_ONCE, Pace, Slices, Steps, comes_later, now_or_later
 
 
 def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
@@ -26,6 +26,15 @@ def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
 
 async def test_what_is_short_comes_at_once() -> None:
     assert Slices().answer(counting(STEPS_AT_ONCE - 1, [])) == "done"
+
+
+async def test_an_answer_comes_now_or_later() -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result("of a future")
+    later = [future, asyncio.sleep(0, "of a coroutine"), Slices().answer(counting(10 * STEPS_AT_ONCE, []))]
+    assert [comes_later(one) for one in (*later, "now", None, b"")] == [True] * 3 + [False] * 3
+    assert [await now_or_later(one) for one in later] == ["of a future", "of a coroutine", "done"]
+    assert await now_or_later("now") == "now"
 
 
 async def test_a_first_slice_has_no_further_step_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

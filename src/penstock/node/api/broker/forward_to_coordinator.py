@@ -10,6 +10,7 @@ from penstock.node.api.coordinated import answered
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import BETWEEN_NODES
+from penstock.node.serving.slices import now_or_later
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey, OwnApiKey
@@ -62,8 +63,6 @@ async def forward_to_coordinator(
         asked_by, asked = await envelope.opened_in_time(wrapped, broker, FORWARDED, context)
     except KafkaError as error:
         return ForwardToCoordinatorResponse(error_code=error.code)
-    found = answered(broker, broker.handlers[asked_by.api_key].function(broker, asked_by, asked))
-    if hasattr(found, "__await__"):
-        found = await found
+    found = await now_or_later(answered(broker, broker.handlers[asked_by.api_key].function(broker, asked_by, asked)))
     closed = await envelope.closed_in_time(cast("Message | bytes", found), broker, asked_by)
     return ForwardToCoordinatorResponse(envelope=encode(closed, 0))
