@@ -11,8 +11,10 @@ from penstock.coordinator.group.consumer.xxh3 import xxh3_64, xxh3_64_in_steps
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.topics import TopicImage
 
-AT_ONCE: Final = 100
-"""Topics and partitions that are hashed at once for whoever asks."""
+AT_ONCE: Final = 400
+"""Topics and partitions that are hashed at once for whoever asks, some two milliseconds. Of more a group's epoch comes
+before their hash, and another with it.
+"""
 PARTITIONS_A_STEP: Final = 128
 STEPS_AT_ONCE: Final = 8
 """Each is some partitions, some bytes or the rest of a topic."""
