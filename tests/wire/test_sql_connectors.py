@@ -158,6 +158,19 @@ def test_rows_of_a_moment_to_which_more_may_come_are_left_for_later(tmp_path: Pa
     assert [number for number, _ in source.poll()] == [2, 3], "both are of the same moment, and the second came later"
 
 
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+def test_rows_of_today_are_left_for_later_in_a_column_of_days(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "db"
+    days = ", ".join(f"({number}, 'n', date('now', '{days} days'))" for number, days in enumerate((-3, -1, 1), start=1))
+    run(path, TABLE.replace("timestamp", "date"), f"insert into t values {days}")
+    assert [number for number, _ in Source(reading(path, mode=mode)).poll()] == [1, 2]
+    source = Source(reading(path, mode=mode, timestamp_delay_interval_ms=f"{48 * 3_600_000}"))
+    assert [number for number, _ in source.poll()] == [1]
+    run(path, "update t set at = (select at from t where id = 2) where id = 3")
+    source.task._settings["timestamp.delay.interval.ms"] = 0
+    assert [number for number, _ in source.poll()] == [2, 3], "both are of the same day, and the second came later"
+
+
 @pytest.mark.parametrize(
     ("kind", "moments"), [("text", ("8", "9")), ("integer", (8, 9)), ("date", ("2020-01-01", "2020-01-02"))]
 )

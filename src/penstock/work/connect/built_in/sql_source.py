@@ -14,8 +14,9 @@ is not seen.
 
 Rows of the moment that it is now are left for later, for more of that moment may be written. What counts is the time of
 the database, for columns without a zone in that of its session; where moments are written some time after they were
-taken, or are coarser than the database's, `timestamp.delay.interval.ms` says by how much. In a column that is no time
-for the database (text, numbers) nothing is left for later.
+taken, or are coarser than the database's, `timestamp.delay.interval.ms` says by how much. A column of days has moments
+of a day: its rows of today come when the day is over. In a column that is no time for the database (text, numbers)
+nothing is left for later.
 """
 
 import json
@@ -29,6 +30,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Date,
     DateTime,
     Engine,
     MetaData,
@@ -226,7 +228,7 @@ def _newer(table: Table, settings: Mapping[str, Any], last: Position, connection
     is_text = isinstance(moment.type, DateTime) and connection.dialect.name == "sqlite"
     if is_text:
         query = query.add_columns(type_coerce(moment, String).label(AS_STORED))
-    if isinstance(moment.type, DateTime):
+    if isinstance(moment.type, Date | DateTime):
         query = query.where(_has_passed(moment, settings["timestamp.delay.interval.ms"], connection))
     if not last:
         return query
@@ -241,8 +243,9 @@ def _has_passed(moment: Column[Any], delay_ms: int, connection: Connection) -> C
     now = connection.scalar(select(func.localtimestamp() if is_local else func.current_timestamp()))
     assert now is not None
     until = now - timedelta(milliseconds=delay_ms)
-    passed: ColumnElement[bool] = moment < until
-    if dialect == "sqlite":
+    is_day = isinstance(moment.type, Date)
+    passed: ColumnElement[bool] = moment < (until.date() if is_day else until)
+    if dialect == "sqlite" and not is_day:
         in_one_form = func.strftime("%Y-%m-%d %H:%M:%f", type_coerce(moment, String))
         passed = func.coalesce(in_one_form, "") < until.isoformat(" ", "milliseconds")
     return passed

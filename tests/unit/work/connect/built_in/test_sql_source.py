@@ -1,10 +1,10 @@
 """Which clock says that a moment has passed, by dialect; what comes then is in `tests/wire/test_sql_connectors.py`."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, DateTime, MetaData, Table
+from sqlalchemy import Column, Date, DateTime, MetaData, Table
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
 
 from penstock.work.connect.built_in.sql_source import _has_passed
@@ -44,3 +44,15 @@ def test_the_databases_own_clock_tells_in_the_zone_of_the_column(dialect: Any, h
     until = now - timedelta(milliseconds=1_500)
     assert list(passed.params.values())[-1] == (until.isoformat(" ", "milliseconds") if dialect is sqlite else until)
     assert " < " in str(passed)
+
+
+@pytest.mark.parametrize("dialect", [postgresql, mysql, mssql, sqlite])
+@pytest.mark.parametrize(("delay_ms", "until"), [(0, date(2026, 1, 1)), (13 * 3_600_000, date(2025, 12, 31))])
+def test_a_day_has_passed_when_the_next_one_has_begun(dialect: Any, delay_ms: int, until: date) -> None:
+    """Its rows are of one moment: those of the afternoon would not be later than those of the morning."""
+    connection: Any = Connection(dialect.dialect(), NOW)
+    column: Column[Any] = Column("day", Date)
+    Table("t", MetaData(), column)
+    passed = _has_passed(column, delay_ms, connection).compile(dialect=connection.dialect)
+    assert list(passed.params.values()) == [until]
+    assert str(passed).startswith("t.day < ")
