@@ -345,6 +345,17 @@ def test_retention_may_take_what_is_old_while_a_partition_is_read_back(
     assert (ledger.violations == []) is is_right
 
 
+@pytest.mark.parametrize(("age_ms", "is_right"), [(11, True), (10, False)])
+def test_a_hole_of_what_nobody_acknowledged_is_none_of_retentions_behind_a_record_that_stays(
+    age_ms: int, is_right: bool
+) -> None:
+    ledger = Ledger(Trace(lambda: 9.0), flushes_each=True, retention_ms=10)
+    written_ms = ledger.clocks.latest_ms() - age_ms
+    records = [ConsumedRecord("t", 0, offset, written_ms, None, b"p:%d" % offset) for offset in (0, 2)]
+    ledger.read_back(TopicPartition("t", 0), records, 3, [])
+    assert (ledger.violations == []) is is_right
+
+
 def coordinator(image: ClusterImage, partitions: Any) -> RunningNode:
     parts = SimpleNamespace(context=SimpleNamespace(image=image))
     return cast(

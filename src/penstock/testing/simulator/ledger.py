@@ -388,12 +388,12 @@ class Ledger:
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], end_offset: int, idempotent: Sequence[str]
     ) -> None:
         """The whole content of a partition, at the end."""
-        due, read = records[0].offset if records else end_offset, set[int]()
+        due, before_ms, read = records[0].offset if records else end_offset, 0, set[int]()
         for record in records:
-            if record.offset != due and not self._are_old(partition, range(due, record.offset)):
+            if record.offset != due and not self._are_old(partition, range(due, record.offset), before_ms):
                 self.violated(f"{partition}: offset {record.offset} stands where {due} is due")
                 return
-            due = record.offset + 1
+            due, before_ms = record.offset + 1, record.timestamp_ms
             read.add(record.offset)
             self.consumed(record)
             self.history.polled(READER, record)
@@ -411,19 +411,17 @@ class Ledger:
             for anomaly in self.history.anomalies([topic for topic in self.topics if self.holds_since(topic, 0)]):
                 self.violated(anomaly)
 
-    def _are_old(self, partition: TopicPartition, offsets: range) -> bool:
-        """Some, and all of them that were acknowledged: retention may have taken them."""
+    def _are_old(self, partition: TopicPartition, offsets: range, before_ms: int) -> bool:
+        """Some, and retention may have taken them: all that were acknowledged, and first of all the record before."""
         known = self._written_ms.get(partition, {})
-        return (
-            self._retention_ms is not None
-            and bool(offsets)
-            and all(self._is_old(partition, offset) for offset in offsets if offset in known)
-        )
+        times_ms = (before_ms, *(known[offset] for offset in offsets if offset in known))
+        return bool(offsets) and all(map(self._is_over, times_ms))
 
     def _is_old(self, partition: TopicPartition, offset: int) -> bool:
-        if self._retention_ms is None:
-            return False
-        return self._written_ms[partition][offset] + self._retention_ms < self.clocks.latest_ms()
+        return self._is_over(self._written_ms[partition][offset])
+
+    def _is_over(self, written_ms: int) -> bool:
+        return self._retention_ms is not None and written_ms + self._retention_ms < self.clocks.latest_ms()
 
     def _check_order(
         self, partition: TopicPartition, records: Sequence[ConsumedRecord], idempotent: Sequence[str]
