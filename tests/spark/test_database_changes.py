@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import broadcast
 from sqlalchemy import create_engine
 from tests.databases import postgresql
 from tests.spark.changes import COLUMNS, as_records, history, last_rows, shuffled_and_doubled, versions_of
@@ -72,9 +73,34 @@ def test_a_table_has_each_version(spark: SparkSession, servers: str, tmp_path: P
 def test_where_rows_are_removed_none_are_handed_from_task_to_task(spark: SparkSession) -> None:
     """A change that comes after a later deletion would bring its row back."""
     rows = spark.readStream.format("rate").load().selectExpr("value AS id", "timestamp AS __position")
-    small, again = spark.range(3), spark.readStream.format("rate").load().selectExpr("value AS id")
-    for stays in (rows, rows.where("id > 1").coalesce(1), rows.join(small, "id"), rows.union(rows)):
+    table, again = spark.range(3), spark.readStream.format("rate").load().selectExpr("value AS id")
+    small = broadcast(table)
+    rows.createOrReplaceTempView("rows")
+    table.createOrReplaceTempView("small")
+    joined = "id FROM rows JOIN small USING (id)"
+    for stays in (
+        rows,
+        rows.where("id > 1").coalesce(1),
+        rows.join(small, "id"),
+        rows.join(small.where("id > 1").select("id"), "id", "left"),
+        rows.join(broadcast(table.groupBy("id").count().join(table, "id")), "id"),
+        rows.join(table.hint("merge").hint("broadcast"), "id"),
+        spark.sql(f"SELECT /*+ BROADCAST(small) */ {joined}"),
+        spark.sql("SELECT id, (SELECT max(id) FROM small) FROM rows"),
+        rows.union(rows),
+        table.join(table, "id"),
+    ):
         assert moved_by(stays) == []
+    for moves in (
+        rows.join(table, "id"),
+        rows.join(small.hint("merge"), "id"),
+        broadcast(rows).join(table, "id"),
+        broadcast(rows).join(small, "id"),
+        spark.sql(f"SELECT /*+ MERGE(small) */ {joined}"),
+    ):
+        assert moved_by(moves) == ["Join"], "by the key, where the table is large"
+    for where in ("id IN (SELECT id FROM small)", "EXISTS (SELECT 1 FROM small WHERE small.id = rows.id)"):
+        assert moved_by(spark.sql(f"SELECT * FROM rows WHERE {where}")) == ["Subquery"]
     moving = {
         "Repartition": rows.repartition(2),
         "RepartitionByExpression": rows.repartition(2, "id").where("id > 1"),
@@ -84,7 +110,9 @@ def test_where_rows_are_removed_none_are_handed_from_task_to_task(spark: SparkSe
     }
     assert {name: moved_by(frame) for name, frame in moving.items()} == {name: [name] for name in moving}
     changes = ChangesSpec(("id",), "__position", removes=True)
-    with pytest.raises(PipelineError, match=r"Sink t: deletes: remove needs .* has a Join, which .* say deletes: mark"):
+    with pytest.raises(
+        PipelineError, match=r"Sink t: deletes: remove .* a Join, which .* as broadcast\(table\), .* say deletes: mark"
+    ):
         keyed_rows(moving["Join"], SinkSpec({"table": "t"}, "sql"), changes)
     for sink, kind in (("sql", changes.replace(removes=False)), ("delta", changes)):
         keyed_rows(moving["Join"], SinkSpec({"table": "t"}, sink), kind)

@@ -25,6 +25,7 @@ BY_FILE_SYSTEM: Final = [
 """The first is of Spark 4.1 and later."""
 MOVING: Final = ("Aggregate", "Deduplicate", "Distinct", "Group", "Rebalance", "Repartition", "WithState")
 """Within the names of what hands rows from task to task."""
+JOIN, SUBQUERY = "Join", "Subquery"
 _numbers: Final[dict[str, int]] = {}
 """Of the queries of this process."""
 
@@ -174,26 +175,49 @@ def names_of_reads(frame: DataFrame) -> list[str]:
 
 def moved_by(frame: DataFrame) -> list[str]:
     """What of a frame hands rows from task to task, as Spark calls it, so that they come in another order; none without
-    a JVM.
+    a JVM. Of a stream that is what its own rows go through, and not what tables are made by.
     """
     if not hasattr(frame, "_jdf"):
         return []
+    becomes_a_join = partial(_becomes_a_join, _jvm_of(frame.sparkSession))
     found, plans = [], [frame._jdf.queryExecution().analyzed()]
     while plans:
         plan = plans.pop()
-        inputs = plan.children()
-        below = [inputs.apply(number) for number in range(inputs.size())]
+        below = _all_of(plan.children())
+        streams = [one for one in below if one.isStreaming()]
         name = str(plan.nodeName())
-        if name == "Join":
-            moves = all(one.isStreaming() for one in below)  # a table that is small comes to each task
+        if name == JOIN:  # Spark hands rows out by their keys, but where it sends a table to each task
+            moves = plan.isStreaming() and [one.isStreaming() for one in below if _is_broadcast(one)] != [False]
         elif name == "Repartition":
             moves = plan.shuffle()  # `coalesce` does not
         else:
             moves = any(word in name for word in MOVING)
         if moves:
             found.append(name)
-        plans += below
+        if streams and plan.subqueries().nonEmpty() and any(map(becomes_a_join, _all_of(plan.expressions()))):
+            found.append(SUBQUERY)
+        plans += streams or below
     return found
+
+
+def _all_of(sequence: Any) -> list[Any]:
+    """Of Scala's."""
+    return [sequence.apply(number) for number in range(sequence.size())]
+
+
+def _is_broadcast(plan: Any) -> bool:
+    """Whether it has the hint: the outermost counts, through whatever has one input. By its size alone nobody knows."""
+    while plan.nodeName() != "ResolvedHint" or plan.hints().strategy().isEmpty():
+        inputs = plan.children()
+        if inputs.size() != 1:
+            return False
+        plan = inputs.apply(0)
+    return str(plan.hints().strategy().get().displayName()) == "broadcast"
+
+
+def _becomes_a_join(jvm: Any, expression: Any) -> bool:
+    subqueries = jvm.org.apache.spark.sql.catalyst.expressions.SubqueryExpression
+    return any((subqueries.hasInOrCorrelatedExistsSubquery(expression), subqueries.hasCorrelatedSubquery(expression)))
 
 
 class TextFiles:

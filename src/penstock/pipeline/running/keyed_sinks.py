@@ -3,18 +3,21 @@
 from functools import reduce
 from importlib.util import find_spec
 from operator import and_
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from penstock.pipeline.datasource.writer import WRITTEN
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jvm import moved_by
+from penstock.pipeline.jvm import JOIN, SUBQUERY, moved_by
 from penstock.pipeline.running.lake_merges import versions
 from penstock.pipeline.running.rules import failure
 from penstock.pipeline.running.views import planned
 from penstock.pipeline.spec.changes import DELETED, OP, SOURCE_TS, START_AT, TableTarget
 from penstock.pipeline.spec.pipeline import SQL, ChangesSpec, SinkSpec
+
+BROADCAST: Final = "join a table as broadcast(table), in SQL with /*+ BROADCAST(table) */, "
 
 
 def keyed_rows(frame: DataFrame, sink: SinkSpec, changes: ChangesSpec) -> DataFrame:
@@ -31,9 +34,10 @@ def keyed_rows(frame: DataFrame, sink: SinkSpec, changes: ChangesSpec) -> DataFr
         is_deleted = sf.col(DELETED) if DELETED in frame.columns else sf.lit(False)
     moved = moved_by(frame) if sink.format == SQL and changes.removes else []
     if moved:
+        cure = BROADCAST if moved[0] in (JOIN, SUBQUERY) else ""
         raise PipelineError(
             f"Sink {sink.name}: deletes: remove needs the changes of a row in their order, and its query has a "
-            f"{moved[0]}, which hands rows from task to task: leave it out, or say deletes: mark."
+            f"{moved[0]}, which hands rows from task to task: leave it out, {cure}or say deletes: mark."
         )
     has_all = reduce(and_, (sf.col(name).isNotNull() for name in needed))
     missing = failure(sink, f"a row has no {' or no '.join(needed)} (bad values go to a source's dead_letter)")
