@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -126,6 +127,47 @@ async def test_a_decision_is_found_where_the_topic_has_got_more_partitions(
         while len(cluster.partitions_there([name])[name]) == PARTITIONS:
             pass
     assert [DecisionsTopic(cluster, name, query).last() for query in queries] == [Decision(0, ())] * 9
+
+
+async def test_a_decision_is_found_that_was_written_while_the_topic_had_fewer_partitions(
+    sink: SinkOptions, cluster: BlockingCluster, servers: str
+) -> None:
+    name, queries, counts = f"{sink.topic}-grows", [_placed_anew() for _ in range(9)], (3, 5, PARTITIONS)
+    async with Admin(servers) as admin:
+        await admin.topics.create(NewTopic(name=name, partitions=counts[0], configs={"cleanup.policy": "compact"}))
+        for batch, (count, next_count) in enumerate(pairwise(counts)):
+            for query in queries[batch:]:
+                _decide_at(cluster, DecisionsTopic(cluster, name, query, (name, _place(query, count))), query, batch)
+            await admin.topics.create_partitions(name, next_count)
+            while len(cluster.partitions_there([name])[name]) < next_count:
+                pass
+    last = [DecisionsTopic(cluster, name, query).last() for query in queries]
+    assert last == [Decision(0, ()), *[Decision(1, ())] * 8]
+    assert DecisionsTopic(cluster, name, uuid4().hex).last() is None
+    Decider(cluster, name, queries[0]).decide(2, [])
+    assert DecisionsTopic(cluster, name, queries[0]).last() == Decision(2, ())
+    DecisionsTopic(cluster, name, queries[0]).forget()
+    assert DecisionsTopic(cluster, name, queries[0]).last() is None
+
+
+def _place(query: str, partitions: int) -> int:
+    return partition_for_key(query.encode(), partitions)
+
+
+def _placed_anew() -> str:
+    """A query that is at home in another partition after each growth."""
+    while True:
+        query = uuid4().hex
+        if len({_place(query, count) for count in (3, 5, PARTITIONS)}) == 3:
+            return query
+
+
+def _decide_at(cluster: BlockingCluster, topic: DecisionsTopic, query: str, batch: int) -> None:
+    """As earlier states did, which took topics with few partitions."""
+    decider = Decider(cluster, topic.partition[0], query)
+    decider._topic = topic
+    decider._take(Fence())
+    decider._take(Write(Decision(batch, ())))
 
 
 def _of_one_partition() -> tuple[str, str]:

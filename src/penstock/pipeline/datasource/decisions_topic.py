@@ -1,6 +1,7 @@
 """Where decisions are kept: a compacted topic of the cluster that is written to, by the name of the query.
 
 The last record of a query's key counts. It is looked for from the end backwards: a query that runs has it near there.
+Where its partition has none, it may have been written while the topic had fewer partitions, into another one.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ class DecisionsTopic:
         self._source: SourceOptions = source.replace(settings=cluster.settings)
 
     def _partition_in(self, name: str) -> TopicPartition:
-        """The same, should the topic get more partitions. KafkaError for one that has fewer: then it were another."""
+        """The same, should the topic get more partitions. KafkaError for one that has fewer: who does not know yet that
+        it has got more would write where nobody looks who has found something in the right one.
+        """
         if not self._cluster.partitions_there([name]):
             self._create(name)
         check_configs(name, self._configs_of(name))
@@ -115,9 +118,10 @@ class DecisionsTopic:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"the topic {name!r} is for decisions, and has fewer than {PARTITIONS} partitions: once it gets more, "
-                "what was decided is looked for in another one, and a batch that runs again then comes twice. End its "
-                f"queries, and `penstock topics --alter --topic {name} --partitions {PARTITIONS}` makes it fit; else "
-                "name another topic (penstock.sink.decisions.topic)",
+                "what is decided belongs into another one, and who does not know that yet decides where nobody looks. "
+                f"End its queries, and `penstock topics --alter --topic {name} --partitions {PARTITIONS}` makes it "
+                "fit: what was decided is found then. A query that has decided nothing yet may have another topic "
+                "(penstock.sink.decisions.topic)",
             )
         return name, partition_for_key(self._key, PARTITIONS)
 
@@ -151,22 +155,34 @@ class DecisionsTopic:
 
     def last(self) -> Decision | None:
         """Of the query, of those that are committed. KafkaError where it cannot be known."""
-        partition, end = self.partition, self._settled_end()
+        found = self._last_at(self.partition)
+        if found is not None:
+            return decode_decision(found) if found else None
+        earlier = [decode_decision(one) for one in map(self._last_at, self._earlier_places()) if one]
+        return max(earlier, key=lambda decision: decision.batch, default=None)
+
+    def _earlier_places(self) -> list[TopicPartition]:
+        """Where its decisions were while the topic had fewer partitions, by the hash of its key."""
+        numbers = sorted({partition_for_key(self._key, count) for count in range(1, PARTITIONS)})
+        return [(self.partition[0], number) for number in numbers if number != self.partition[1]]
+
+    def _last_at(self, partition: TopicPartition) -> bytes | None:
+        end = self._settled_end(partition)
         begin = list_offsets(self._cluster, {partition: EARLIEST})[partition].offset
         size = FIRST_LOOK
         while end > begin:
             start = max(begin, end - size)
-            found = self._last_in(start, end)
+            found = self._last_in(OffsetRange(*partition, start, end))
             if found is not None:
-                return decode_decision(found) if found else None
+                return found
             end, size = start, size * GROWTH
         return None
 
-    def _settled_end(self) -> int:
+    def _settled_end(self, partition: TopicPartition) -> int:
         """What other queries decide at this moment lies before later records, and keeps them from readers of committed
         ones: a decision among those must not be missed.
         """
-        partition, until_ms, pauses = self.partition, now_ms() + LONGEST_WAIT_MS, Pauses()
+        until_ms, pauses = now_ms() + LONGEST_WAIT_MS, Pauses()
         end = list_offsets(self._cluster, {partition: LATEST})[partition].offset
         while list_offsets(self._cluster, {partition: LATEST}, IsolationLevel.READ_COMMITTED)[partition].offset < end:
             if now_ms() > until_ms:
@@ -178,10 +194,10 @@ class DecisionsTopic:
             pauses.take()
         return end
 
-    def _last_in(self, start: int, end: int) -> bytes | None:
+    def _last_in(self, wanted: OffsetRange) -> bytes | None:
         """In plain Python: a process that commits a batch is new, and would load compiled code for a few records."""
         found: bytes | None = None
-        for fetched, batches in self._fetched(OffsetRange(*self.partition, start, end)):
+        for fetched, batches in self._fetched(wanted):
             aborted = AbortedFilter(fetched.aborted)
             for batch in batches:
                 if not aborted.hides(batch, fetched.records):
