@@ -4,6 +4,8 @@ The layout is the JVM connector's, `{"flights": {"0": 123}}`, with more keys tha
 
 * `#ids`: a topic that was deleted and created again has the old name and another id, and its old offsets mean nothing.
 * `#from`, at the end of the first batch: where that batch begins, in this layout. Spark stores no beginning.
+* `#unbegun`, beside `#from` at the end of the second one: when the first was planned no beginning was found, so that it
+  may end before the beginning. The second one begins there, where that is later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +17,7 @@ from penstock.pipeline.datasource.offset_ranges import Offsets
 from penstock.protocol.uuids import uuid_from_text, uuid_to_text
 from penstock.protocol.value import Value, fresh
 
-IDS, FROM = "#ids", "#from"
+IDS, FROM, UNBEGUN = "#ids", "#from", "#unbegun"
 PositionJson = dict[str, Any]
 
 
@@ -55,7 +57,7 @@ def from_json(nested: Mapping[str, Mapping[str, int | str]]) -> StreamPosition:
         {
             (topic, int(partition)): int(offset)
             for topic, inner in nested.items()
-            if topic not in (IDS, FROM)
+            if topic not in (IDS, FROM, UNBEGUN)
             for partition, offset in inner.items()
         },
         {topic: uuid_from_text(str(text)) for topic, text in nested.get(IDS, {}).items()},
@@ -65,3 +67,13 @@ def from_json(nested: Mapping[str, Mapping[str, int | str]]) -> StreamPosition:
 def with_beginning(end: StreamPosition, begin: StreamPosition) -> PositionJson:
     """The end of a first batch, which tells where that batch begins."""
     return {FROM: to_json(begin)} | to_json(end)
+
+
+def beginning_of(start: PositionJson, end: PositionJson) -> StreamPosition | None:
+    """Of the batch between them; None where nothing says it."""
+    if FROM not in end or (start and UNBEGUN not in end):
+        return from_json(start) if start else None
+    first = from_json(end[FROM])
+    before = from_json(start).carried(first.topic_ids)
+    later = {partition: max(offset, before.get(partition, 0)) for partition, offset in first.offsets.items()}
+    return first.replace(offsets=before | later)

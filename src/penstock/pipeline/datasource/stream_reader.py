@@ -27,9 +27,10 @@ from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.datasource.record_sizes import RecordSizes
 from penstock.pipeline.datasource.small_batches import RowsWithPlan, SmallBatches
 from penstock.pipeline.datasource.stream_position import (
-    FROM,
+    UNBEGUN,
     PositionJson,
     StreamPosition,
+    beginning_of,
     from_json,
     to_json,
     with_beginning,
@@ -70,6 +71,7 @@ class PenstockStreamReader(RowsWithPlan):
         self._latest = StreamPosition({})
         self._first: StreamPosition | None = None
         self._ended: PositionJson = {}
+        self._is_unbegun = False
         self._committed: Offsets = {}
         self._last_batch_ms: int | None = None
         self._answered_ms = self._idle_since_ms = 0
@@ -99,14 +101,14 @@ class PenstockStreamReader(RowsWithPlan):
                 self._commit_to_group(from_json(self._ended))
                 self._ended = self._next_end(self._ended, takes_all=False)
             else:
-                self._ended = self._first_end()
+                self._ended = self._marked(self._first_end())
             return self._ended
 
     def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
         """The ranges of a batch; also of one that was planned before the query was stopped."""
         with plain_errors():
             seen, until = self._seen, from_json(end)
-            begin = from_json(start or end[FROM]) if start or FROM in end else self._first_position()
+            begin = beginning_of(start, self._marked(end)) or self._beginning_until(until)
             if self._source.fail_on_data_loss:  # elsewhere `latestOffset` has told of it
                 seen.report_losses(begin, until)
             ranges = ranges_between(seen.starts(begin, until), until.offsets, until.topic_ids)
@@ -135,7 +137,7 @@ class PenstockStreamReader(RowsWithPlan):
 
     def _first_end(self) -> PositionJson:
         """What is wrong with the beginning counts only where the query has no checkpoint: `partitions` knows, and tells
-        of it, where nothing says where the batch begins.
+        of it, where nothing says where the batch begins. Spark has noted this end by then.
         """
         try:
             self._first_position()
@@ -145,6 +147,17 @@ class PenstockStreamReader(RowsWithPlan):
                 raise
             return to_json(end)
         return self._next_end({}, takes_all=False)
+
+    def _beginning_until(self, end: StreamPosition) -> StreamPosition:
+        """Of a first batch whose end was noted when no beginning was found. That end may lie before the beginning, and
+        nothing is lost for that: the end that `latestOffset` finds next says that its batch begins there.
+        """
+        first, ends = self._first_position(), end.offsets
+        self._is_unbegun, self._ended = True, {}
+        return first.replace(offsets={item: min(at, ends[item]) for item, at in first.offsets.items() if item in ends})
+
+    def _marked(self, end: PositionJson) -> PositionJson:
+        return end | {UNBEGUN: True} if self._is_unbegun else end
 
     def _listing(self, *, is_restart: bool) -> Listing:
         """With failOnDataLoss=false, topics that were there at the start may be gone."""

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from penstock.pipeline.datasource.offset_ranges import lag
-from penstock.pipeline.datasource.stream_position import FROM, from_json
+from penstock.pipeline.datasource.stream_position import beginning_of, from_json
 from penstock.pipeline.running.read_bytes import bytes_read
 from penstock.pipeline.running.rules import COUNTS
 from penstock.protocol.value import Value, fresh
@@ -171,8 +171,8 @@ def _read(sources: list[SourceProgress]) -> dict[str, int]:
     read: dict[str, int] = {}
     for source in sources:
         end = _position(source.endOffset)
-        begin = _position(source.startOffset) or end.get(FROM, {})
-        until, since = from_json(end).offsets, from_json(begin).offsets
+        begin = beginning_of(_position(source.startOffset), end)
+        until, since = from_json(end).offsets, begin.offsets if begin is not None else {}
         for partition, offset in until.items():
             count = offset - since.get(partition, 0)
             if count > 0:

@@ -3,7 +3,15 @@ from uuid import UUID
 
 import pytest
 
-from penstock.pipeline.datasource.stream_position import FROM, StreamPosition, from_json, to_json, with_beginning
+from penstock.pipeline.datasource.stream_position import (
+    FROM,
+    UNBEGUN,
+    StreamPosition,
+    beginning_of,
+    from_json,
+    to_json,
+    with_beginning,
+)
 
 A1, A10, B2 = ("a", 1), ("a", 10), ("b", 2)
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -39,3 +47,15 @@ def test_the_end_of_a_first_batch_tells_where_it_begins() -> None:
     stored = with_beginning(end, begin)
     assert (from_json(stored), from_json(stored[FROM])) == (end, begin)
     assert from_json(with_beginning(begin, StreamPosition({}))[FROM]) == StreamPosition({})
+
+
+def test_a_batch_begins_where_the_one_before_ended_but_where_that_found_no_beginning() -> None:
+    before, first = StreamPosition({A1: 6, A10: 2}, {"a": FIRST}), StreamPosition({A1: 3, A10: 4, B2: 5}, {"a": FIRST})
+    start, end = to_json(before), with_beginning(StreamPosition({A1: 9, A10: 9, B2: 9}), first)
+    assert beginning_of({}, to_json(first)) is None
+    assert beginning_of({}, end) == first
+    assert beginning_of(start, to_json(first)) == beginning_of(start, end) == before
+    assert beginning_of(start, end | {UNBEGUN: True}) == StreamPosition({A1: 6, A10: 4, B2: 5}, {"a": FIRST})
+    again = to_json(StreamPosition(before.offsets, {"a": SECOND}))
+    assert beginning_of(again, end | {UNBEGUN: True}) == first
+    assert from_json(end | {UNBEGUN: True}) == from_json(end)

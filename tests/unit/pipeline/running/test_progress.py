@@ -55,6 +55,7 @@ def test_a_batch_tells_its_topics_its_phases_and_its_state() -> None:
     sources = [
         source({"a": {"0": 5, "1": 7}}, {"a": {"0": 9, "1": 7}, "b": {"0": 2}}, {"a": {"0": 19, "1": 7}}),
         source({}, {"#from": {"c": {"0": 90}}, "c": {"0": 100}}),
+        source({"d": {"0": 3}}, {"#from": {"d": {"0": 5}}, "d": {"0": 6}, "#unbegun": True}),
         source(3, 4),
     ]
     feed = fed(
@@ -67,7 +68,7 @@ def test_a_batch_tells_its_topics_its_phases_and_its_state() -> None:
         )
     )
     (batch,) = feed.new_batches()
-    assert batch.read == {"a": 4, "b": 2, "c": 10}
+    assert batch.read == {"a": 4, "b": 2, "c": 10, "d": 1}
     assert batch.read_bytes == {"orders": 70}
     assert batch.lags == {"a-0": 10, "a-1": 0}
     assert (batch.phases_ms, batch.watermark_ms, batch.began_ms) == ({"addBatch": 3}, 12_500, 20_250)
