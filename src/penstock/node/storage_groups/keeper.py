@@ -342,11 +342,13 @@ class GroupKeeper:
 
     def _try_again(self) -> None:
         """Let replicas that failed a while ago be taken for new; what they promised is on the disk, and what a disk
-        that is online has refused is not.
+        that is online has refused is not. One whose group has left goes, be its disk offline: it may come back to
+        another one.
         """
         for number in self._failed.take_due():
             replica = self._groups.by_number.get(number)
-            if replica is None or all(log.health.failure is None for log in replica.logs()):
+            logs = [] if replica is None else replica.logs()
+            if self._is_elsewhere(number) or all(log.health.failure is None for log in logs):
                 self._due[number] = self._changed[number] = None
 
     async def _end_failed(self, number: int) -> None:

@@ -1,7 +1,7 @@
 """A node that keeps storage groups, and a controller that notes what it is told."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -70,11 +70,12 @@ class Controller:
 
 
 class KeepingNode:
-    """Node 1 of two, on real files, with the metadata that a test says."""
+    """Node 1 of two, on real files, with the metadata that a test says. `path` is its first log directory."""
 
-    def __init__(self, path: Path) -> None:
-        config = BrokerConfig.embedded({"node.id": str(ME), "log.dirs": str(path), **SOON})
-        self.directories = LogDirectories([str(path)], node_id=ME, random=Random(1), cluster_id="test")
+    def __init__(self, path: Path, *more: Path) -> None:
+        paths = [str(one) for one in (path, *more)]
+        config = BrokerConfig.embedded({"node.id": str(ME), "log.dirs": ",".join(paths), **SOON})
+        self.directories = LogDirectories(paths, node_id=ME, random=Random(1), cluster_id="test")
         self.directories.open_all(lambda _: CONFIG)
         self.directories.begin()
         self.image = ClusterImage("test")
@@ -103,6 +104,7 @@ class KeepingNode:
 
     @property
     def directory_id(self) -> UUID:
+        """Of the first that is online."""
         return next(iter(self.directories.roots.online_ids))
 
     def begin(self) -> list[MetadataRecord]:
@@ -141,9 +143,11 @@ class KeepingNode:
 
 
 @asynccontextmanager
-async def keeping(path: Path, *more: MetadataRecord, is_heard: bool = True) -> AsyncIterator[KeepingNode]:
-    """`more` is committed before it starts."""
-    node = KeepingNode(path)
+async def keeping(
+    path: Path, *more: MetadataRecord, is_heard: bool = True, others: Iterable[Path] = ()
+) -> AsyncIterator[KeepingNode]:
+    """`more` is committed before it starts. `others` are further log directories."""
+    node = KeepingNode(path, *others)
     for record in (*node.begin(), *more):
         node.image.apply(record)
     if is_heard:

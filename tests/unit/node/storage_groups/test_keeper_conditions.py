@@ -50,16 +50,24 @@ def test_a_group_is_begun_or_ended_as_the_metadata_have_it(
 
 
 @pytest.mark.parametrize(
-    ("failures", "is_due"), [(None, True), ([None, None], True), (["own", None], False), ([None, "other"], False)]
+    ("failures", "has_left", "is_due"),
+    [
+        (None, False, True),
+        ([None, None], False, True),
+        (["own", None], False, False),
+        ([None, "other"], False, False),
+        (["own", "other"], True, True),
+    ],
 )
-def test_a_replica_is_tried_again_where_all_its_disks_are_online(
-    failures: list[str | None] | None, is_due: bool
+def test_a_replica_is_tried_again_where_all_its_disks_are_online_and_goes_where_they_are_not(
+    failures: list[str | None] | None, has_left: bool, is_due: bool
 ) -> None:
     logs = [SimpleNamespace(health=SimpleNamespace(failure=one)) for one in failures or ()]
     replicas = {} if failures is None else {GROUP: SimpleNamespace(logs=lambda: logs)}
     keeper = keeper_of(
         _failed=SimpleNamespace(take_due=lambda: [GROUP]),
         _groups=SimpleNamespace(by_number=replicas),
+        _is_elsewhere=lambda number: has_left,
         _due={},
         _changed={},
     )

@@ -13,6 +13,7 @@ from tests.unit.node.turns import until
 
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import MetadataRecord, RegisterBrokerRecord, RemoveTopicRecord, TopicRecord
+from penstock.node.quorum.no_peers import NoPeers
 from penstock.node.storage_groups import keeper as module
 from penstock.node.storage_groups import partition_logs, start
 from penstock.node.storage_groups.copying import LostRecordsError
@@ -106,6 +107,27 @@ async def test_a_replica_on_a_disk_that_is_lost_stops(tmp_path: Path) -> None:
         assert not replica.is_running
         assert node.on_groups == [tuple(ORDERS)]
         assert node.keeper._count_offline() == 1
+
+
+async def test_a_group_whose_disk_failed_can_leave_and_come_back_to_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NoPeers, "send", lambda *_: None)  # nobody answers
+    failed, other = tmp_path / "failed", tmp_path / "other"
+    async with keeping(failed, *orders(), others=[other]) as node:
+        lost, other_id = await with_orders(node), node.directories.roots.online_ids[1]
+        node.commit(node.change(leader=ME, isr=[ME]))
+        node.directories.roots[str(failed)].health.give_up(OSError("gone"), "reading")
+        node.keeper.on_directory_failed(str(failed))
+        await node.keeper._stopping.settle()
+        node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
+        await until(lambda: not node.groups.by_number)
+        assert (node.groups.by_topic, node.keeper._count_offline()) == ({}, 0)
+        node.commit(node.change(replicas=[OTHER, ME], adding_replicas=[ME], directories=[UUID(int=9), other_id]))
+        await until(lambda: node.groups.by_number)
+        again = node.groups.by_number[GROUP]
+        assert again.is_running
+        assert (lost.own_log.parent, again.own_log.parent) == (str(failed), str(other))
 
 
 @pytest.mark.parametrize("has_others", [True, False])
