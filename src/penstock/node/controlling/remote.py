@@ -78,13 +78,13 @@ class RemoteController:
     async def _handed_on(
         self, address: Address, request: Message, deadline_s: float, context: RequestContext | None
     ) -> Message:
-        link = self._link_for(request)
+        # While a thread wraps the request, another node may become the controller: then this connection is given up.
+        connection = await self._link_for(request).opened(address)
         if "timeout_ms" in request.__fields__:
             left_ms = int((deadline_s - asyncio.get_running_loop().time()) * 1000)
             request = request.replace(timeout_ms=max(left_ms, 1))
         wrapping = partial(_wrapped, request, context)
         version, envelope = await self._slices.work(wrapping) if is_long(request) else wrapping()
-        connection = await link.opened(address)
         response = await connection.request(envelope, EnvelopeResponse)
         unwrapping = partial(unwrap, response, request, version)
         return await self._slices.work(unwrapping) if is_large(response) else unwrapping()

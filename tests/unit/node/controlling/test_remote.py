@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from tests.unit.node.api.controller.quorum_of_core import CLUSTER, LISTENER, Answer, CoreQuorum, controller_node
 from tests.unit.node.served_node import serving_node
+from tests.unit.node.turns import until
 
 from penstock.client.settings import ClientSettings
 from penstock.node.api.commands import OF_NODES
@@ -112,6 +113,36 @@ async def test_large_commands_and_answers_are_taken_apart_by_threads(
     assert [topic.name for topic in answer.topics] == names
     assert len(threads) == 5
     assert {thread != loops for thread in threads.values()} == {apart}
+
+
+async def test_a_large_command_to_the_controller_from_before_leaves_the_link_to_the_present_one_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other becomes the controller while a thread puts the command into an envelope."""
+    wrap, is_wrapping, goes_on = envelope.wrap, threading.Event(), threading.Event()
+
+    def held(request: Message, *others: Any) -> Any:
+        if isinstance(request, CreateTopicsRequest) and len(request.topics) > LONG:
+            is_wrapping.set()
+            goes_on.wait(60)
+        return wrap(request, *others)
+
+    monkeypatch.setattr(remote, "wrap", held)
+    slow: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    async with served() as before, served(slow) as present:
+        present.remote = before.remote
+        large = CREATE.replace(topics=[CreatableTopic(name=f"flights-{number}") for number in range(LONG + 1)])
+        late = asyncio.ensure_future(before.ask(large))
+        await until(is_wrapping.is_set)
+        before.remote.give_up()
+        asking = asyncio.ensure_future(present.ask(CREATE))
+        await until(lambda: present.asked)
+        goes_on.set()
+        with pytest.raises(KafkaError, match="NETWORK_EXCEPTION"):
+            await late
+        slow.set_result(CreateTopicsResponse())
+        assert isinstance(await asking, CreateTopicsResponse)
+        assert before.asked == []
 
 
 async def test_what_waits_for_a_majority_holds_up_no_heartbeat() -> None:
