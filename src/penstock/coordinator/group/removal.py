@@ -7,7 +7,7 @@ of it is written as tombstones and happens when they are committed.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Final
 
@@ -17,7 +17,7 @@ from penstock.coordinator.group.kind import Group
 from penstock.coordinator.group.records import TOMBSTONES_AT_ONCE, AnyRecord, CommittedOffset, OffsetRecord, in_batches
 from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.group.write_errors import group_write_error
-from penstock.metadata.image import ClusterImage
+from penstock.metadata.image import ClusterImage, TopicImage
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -26,6 +26,7 @@ from penstock.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from penstock.protocol.uuids import ZERO_UUID
 
 EXPIRED_AT_ONCE: Final = 1_000
 """Offsets that are looked at before the event loop gets to do something else, or twice as many."""
@@ -86,38 +87,64 @@ def _delete_in(
 # -- topics that are gone ---------------------------------------------------------------------------------------------
 
 
-def forget_topics(table: GroupTable, cluster: ClusterImage, at_ms: int) -> None:
-    """Take away what groups have in topics that are gone by then."""
-    table.start_timer(_Walk(table, cluster).begin, at_ms)
+def forget_topics(table: GroupTable, cluster: ClusterImage, now_ms: int) -> None:
+    """Take away what groups have in topics that are gone now, by and by."""
+    _forget_topics(table, cluster, {}, now_ms)
+
+
+def _forget_topics(table: GroupTable, cluster: ClusterImage, gone_ms: Mapping[str, int], now_ms: int) -> None:
+    gone = dict.fromkeys((topic for topic in table.topics() if topic not in cluster.topics), now_ms)
+    if gone or gone_ms:
+        table.start_timer(_Walk(table, cluster, {**gone_ms, **gone}).go_on, now_ms)
 
 
 class _Walk:
-    """Over the offsets in topics that are gone, some at a time. What cannot be written is looked for again."""
+    """Over the offsets in topics that are gone, some at a time. What cannot be written is looked for again.
 
-    def __init__(self, table: GroupTable, cluster: ClusterImage) -> None:
+    A topic of that name may be made meanwhile: what was committed since is the new one's and stays, all else goes.
+    """
+
+    def __init__(self, table: GroupTable, cluster: ClusterImage, gone_ms: Mapping[str, int]) -> None:
+        """`gone_ms`: by topic, when it was gone."""
         self._table = table
         self._cluster = cluster
-        self._left: Iterator[Place] = iter(())
+        self._gone_ms = gone_ms
+        self._left = table.places_in(gone_ms)
         self._has_failed = False
 
-    def begin(self, now_ms: int) -> None:
-        gone = [topic for topic in self._table.topics() if topic not in self._cluster.topics]
-        self._left = self._table.places_in(gone)
-        self._go_on(now_ms)
-
-    def _go_on(self, now_ms: int) -> None:
-        table, topics = self._table, self._cluster.topics
+    def go_on(self, now_ms: int) -> None:
         some = list(islice(self._left, TOMBSTONES_AT_ONCE))
-        there = dict.fromkeys(place for place in some if place[1] not in topics)  # one may have come again meanwhile
-        for batch in in_batches(OffsetRecord(*place, None) for place in there):
-            table.append(batch, now_ms, then=self._wrote)
+        for batch in in_batches(OffsetRecord(*place, None) for place in dict.fromkeys(self._left_behind(some))):
+            self._table.append(batch, now_ms, then=self._wrote)
         if len(some) == TOMBSTONES_AT_ONCE:
-            table.start_timer(self._go_on, now_ms + 1)
+            self._table.start_timer(self.go_on, now_ms + 1)
+
+    def _left_behind(self, places: Collection[Place]) -> Iterator[Place]:
+        """Those in which nothing is of a topic that is there, nor will be when a transaction ends."""
+        topics, image = self._cluster.topics, self._table.image
+        coming = self._table.coming() if any(place[1] in topics for place in places) else {}
+        for place in places:
+            topic = topics.get(place[1])
+            if topic is None:
+                yield place
+                continue
+            pending = (record.value for record in image.pending.at(place))
+            known = [one for one in (image.offset_at(place), *pending, *coming.get(place, ())) if one is not None]
+            if not any(_is_of(topic, one, self._gone_ms[place[1]]) for one in known):
+                yield place
 
     def _wrote(self, error: ErrorCode, now_ms: int) -> None:
         if error is not ErrorCode.NONE and not self._has_failed:
             self._has_failed = True
-            forget_topics(self._table, self._cluster, now_ms + RETRY_MS)
+            again_ms = now_ms + RETRY_MS
+            self._table.start_timer(_forget_topics, again_ms, self._table, self._cluster, self._gone_ms)
+
+
+def _is_of(topic: TopicImage, committed: CommittedOffset, gone_ms: int) -> bool:
+    """And not of an earlier topic of that name, which was gone at that time. A commit by name says only when it was."""
+    if committed.topic_id == ZERO_UUID:
+        return committed.commit_timestamp_ms >= gone_ms
+    return committed.topic_id == topic.topic_id
 
 
 # -- by time ----------------------------------------------------------------------------------------------------------

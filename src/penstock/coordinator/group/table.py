@@ -247,10 +247,13 @@ class GroupTable(Agenda[AnyRecord]):
                     offsets[index] = min(one.offset for one in known if one is not None)
         return found
 
-    def coming(self) -> dict[Place, None]:
-        """Where offsets of transactions are written, and not committed yet. What is written now lies behind them."""
-        found = (one for one, _ in self.uncommitted() if type(one) is PendingRecord)
-        return {(one.group_id, one.topic, one.partition): None for one in found}
+    def coming(self) -> dict[Place, list[CommittedOffset]]:
+        """Offsets of transactions that are written, and not committed yet. What is written now lies behind them."""
+        found: dict[Place, list[CommittedOffset]] = {}
+        for one, _ in self.uncommitted():
+            if type(one) is PendingRecord:
+                found.setdefault((one.group_id, one.topic, one.partition), []).append(one.value)
+        return found
 
     def places(self, group_id: str) -> Iterator[Place]:
         """Where a group has offsets, or may get them, as `places_in`."""

@@ -248,17 +248,79 @@ def test_what_could_not_be_taken_away_with_its_topic_is_tried_again() -> None:
     assert log.shard.next_deadline_ms() == RETENTION_MS
 
 
-def test_a_topic_that_has_come_again_meanwhile_keeps_its_offsets() -> None:
+FLIGHTS = TopicRecord(name="flights", topic_id=UUID(int=1))
+
+
+def test_a_topic_that_has_come_again_meanwhile_has_no_offsets_but_those_committed_since() -> None:
+    image = ClusterImage()
+    log = Log(image)
+    log.commit("first", TOMBSTONES_AT_ONCE)
+    log.commit("second", 3)
+    log.take(log.shard.forget_topics(10))
+    log.take(log.shard.wake(10))
+    image.apply(FLIGHTS)
+    log.commit("second", 1, now_ms=11)
+    log.take(log.shard.wake(11))
+    while log.appends:
+        log.settle()
+    assert [*log.shard.offsets("second")["flights"]] == [0]
+    assert log.offsets("first") == 0
+
+
+def test_a_topic_that_has_come_again_before_anything_was_taken_away_has_no_offsets_either() -> None:
+    image = ClusterImage()
+    log = Log(image)
+    log.commit("first", 1)
+    log.take(log.shard.forget_topics(10))
+    image.apply(FLIGHTS)
+    log.take(log.shard.wake(10))
+    assert len(log.appends) == 1
+
+
+def test_what_could_not_be_taken_away_goes_also_if_its_topic_has_come_again() -> None:
+    image = ClusterImage()
+    log = Log(image)
+    log.commit("first", 2)
+    log.take(log.shard.forget_topics(10))
+    log.take(log.shard.wake(10))
+    log.settle(ErrorCode.NOT_ENOUGH_REPLICAS)
+    image.apply(FLIGHTS)
+    log.commit("first", 1, now_ms=RETRY_MS)
+    log.take(log.shard.wake(10 + RETRY_MS))
+    log.settle()
+    assert [*log.shard.offsets("first")["flights"]] == [0]
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "now_ms", "stays"),
+    [(UUID(int=0), 9, False), (UUID(int=0), 10, True), (UUID(int=1), 9, True), (UUID(int=2), 10, False)],
+)
+@pytest.mark.parametrize("producer_id", [None, 7])
+@pytest.mark.parametrize("is_written", [True, False])
+def test_an_offset_is_of_the_topic_that_it_names_or_that_was_there_when_it_was_committed(
+    topic_id: UUID, now_ms: int, stays: bool, producer_id: int | None, is_written: bool
+) -> None:
+    """Also one of a transaction that is open. The topic was gone at 10."""
     image = ClusterImage()
     log = Log(image)
     log.commit("first", TOMBSTONES_AT_ONCE)
     log.commit("second", 1)
-    log.take(log.shard.forget_topics(0))
-    log.take(log.shard.wake(0))
-    image.apply(TopicRecord(name="flights", topic_id=UUID(int=1)))
-    log.take(log.shard.wake(1))
-    assert len(log.appends) == 1
-    assert log.offsets("second") == 1
+    log.take(log.shard.forget_topics(10))
+    log.take(log.shard.wake(10))
+    log.settle()
+    image.apply(FLIGHTS)
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+    topics = [OffsetCommitRequestTopic(name="flights", topic_id=topic_id, partitions=partitions)]
+    request = OffsetCommitRequest(group_id="second", topics=topics)
+    if producer_id is None:
+        log.take(log.shard.commit("commit", request, 10, now_ms))
+    else:
+        log.take(log.shard.commit_pending("commit", request, producer_id, 0, now_ms))
+    if is_written:
+        log.settle()
+    written = len(log.appends)
+    log.take(log.shard.wake(11))
+    assert len(log.appends) - written == (0 if stays else 1)
 
 
 def test_a_group_without_offsets_is_there_again_when_its_deletion_fails() -> None:
