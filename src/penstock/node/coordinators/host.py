@@ -24,6 +24,7 @@ from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, Par
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.hosted import Hosted, MachineT
+from penstock.node.environment.alarm import Turns
 from penstock.node.environment.event_loop import steady_clock
 from penstock.node.environment.tasks import Tasks, all_ended
 from penstock.node.metrics.distribution import Durations
@@ -87,6 +88,7 @@ class CoordinatorHost(Generic[MachineT]):
         self.departures: dict[int, Departure] = {}
         """By their partitions, machines that go to another node, or went there lately."""
         self._steady_ms = context.now_ms
+        self._turns = Turns(self.now_ms)
         self.load_time = Durations()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -283,7 +285,7 @@ class CoordinatorHost(Generic[MachineT]):
 
     def _begin(self, partition: Partition) -> None:
         hosted = Hosted(
-            partition, self._new_machine(partition.leader_epoch), self.now_ms, self._compression, self.context.errands
+            partition, self._new_machine(partition.leader_epoch), self._turns, self._compression, self.context.errands
         )
         self._led[partition.index] = hosted
         self._news.set()

@@ -24,7 +24,7 @@ from penstock.coordinator.machine import PartitionMachine, Reading
 from penstock.log.validation import AppendOrigin, AppendResult
 from penstock.node.coordinators.errands import Errands
 from penstock.node.coordinators.last_values import AT_ONCE, LastValues
-from penstock.node.environment.alarm import Alarm
+from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
 from penstock.protocol.compression import Compression
@@ -74,10 +74,11 @@ class Hosted(Generic[MachineT]):
         self,
         partition: Partition,
         machine: MachineT,
-        now_ms: Callable[[], int],
+        turns: Turns,
         compression: Compression,
         errands: Errands,
     ) -> None:
+        """`turns` are shared: what many machines have to do by the clock may be due at the same time, and take long."""
         self.partition = partition
         self.machine = machine
         self.leader_epoch = partition.leader_epoch
@@ -86,7 +87,8 @@ class Hosted(Generic[MachineT]):
         """Whether the machine is let alone: it is to go to another node."""
         self._end = 0
         self._has_resigned = False
-        self._now_ms = now_ms
+        self._turns = turns
+        self._now_ms = turns.now_ms
         self._compression = compression
         self._loop = asyncio.get_running_loop()
         self._effects: deque[Effect] = deque()
@@ -96,7 +98,7 @@ class Hosted(Generic[MachineT]):
         self._under_way: deque[tuple[AppendResult, int]] = deque()
         """What was appended and is not committed, with the ids of the writes."""
         self._is_waiting = False
-        self._alarm = Alarm(self._wake, now_ms)
+        self._alarm = Alarm(partial(turns.add, self._wake), turns.now_ms)
         self._errands = errands
         self._tasks = Tasks()
         self._goes_on = asyncio.Event()
@@ -198,6 +200,7 @@ class Hosted(Generic[MachineT]):
             self.run(self.machine.unload(self._now_ms()))
         self._tasks.cancel()
         self._alarm.end()
+        self._turns.discard(self._wake)
         self.machine.agenda.let_go()
 
     # -- handing over -------------------------------------------------------------------------------------------------
@@ -207,6 +210,7 @@ class Hosted(Generic[MachineT]):
         self.is_paused = True
         self._goes_on.clear()
         self._alarm.cancel()
+        self._turns.discard(self._wake)
 
     def report(self) -> None:
         """All that is written is committed: let the machine know now."""

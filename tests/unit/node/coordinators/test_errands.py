@@ -17,6 +17,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import PartitionRecord, TopicRecord
 from penstock.node.coordinators.errands import Errands, Tell
 from penstock.node.coordinators.hosted import Hosted
+from penstock.node.environment.alarm import Turns
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -97,7 +98,7 @@ async def test_what_cannot_be_done_has_a_code(job: Job, result: object, code: Er
 
 @pytest.fixture
 async def hosted(tmp_path: Path) -> Hosted[Tally]:
-    made = Hosted(await led(tmp_path), Tally(), lambda: 0, Compression.NONE, errands(Elsewhere("found")))
+    made = Hosted(await led(tmp_path), Tally(), Turns(lambda: 0), Compression.NONE, errands(Elsewhere("found")))
     await made.read()
     await made.take_over()
     return made
@@ -157,7 +158,7 @@ async def test_what_comes_in_parts_is_heard_as_it_comes_while_it_is_not_paused(t
 
     machine = Listening()
     slow = cast("Any", type("Slow", (), {"done": done})())
-    hosted = Hosted(await led(tmp_path), machine, lambda: 0, Compression.NONE, slow)
+    hosted = Hosted(await led(tmp_path), machine, Turns(lambda: 0), Compression.NONE, slow)
     hosted.pause()
     answer = hosted.ask(machine.fetch, Calculation(lambda: 42))
     for _ in range(20):

@@ -9,14 +9,16 @@ from tests.unit.coordinator.tally import ReadWhole, Tally
 from tests.unit.log.transactions import ended, verified, written
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.idle_groups import no_errands
+from tests.unit.node.turns import until
 
-from penstock.coordinator.effects import Append, Calculation, Cut, Errand, Reply
+from penstock.coordinator.effects import Append, Calculation, Cut, Effect, Errand, Reply
 from penstock.coordinator.timers import Timer
 from penstock.log.validation import AppendOrigin
 from penstock.metadata.image import ClusterImage, PartitionImage
 from penstock.node.coordinators import last_values
 from penstock.node.coordinators.hosted import ANSWERS_AT_ONCE, WRITES_AT_ONCE, Hosted, Parked
 from penstock.node.coordinators.last_values import AT_ONCE, LastValues
+from penstock.node.environment.alarm import Turns
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
@@ -48,7 +50,7 @@ def append(partition: Partition, *batches: memoryview) -> None:
 
 
 async def served(partition: Partition, machine: Tally) -> Hosted[Tally]:
-    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    hosted = Hosted(partition, machine, Turns(lambda: 0), Compression.NONE, no_errands(ClusterImage()))
     await hosted.read()
     await hosted.take_over()
     assert hosted.is_serving
@@ -77,7 +79,7 @@ async def test_others_have_their_turn_where_every_record_is_applied(tmp_path: Pa
     for number in range(600):
         write(partition, (f"{number}".encode(), b"1"), compression=Compression.NONE)
     machine = ReadWhole()
-    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    hosted = Hosted(partition, machine, Turns(lambda: 0), Compression.NONE, no_errands(ClusterImage()))
     reading, seen = hosted.read(), [0]
     while seen[-1] < 600:
         reading.send(None)
@@ -95,7 +97,7 @@ async def test_others_have_their_turn_where_very_much_is_in_open_transactions(
         append(partition, written(8, sequence, b"%d" % sequence, b"1"))
     machine, told = Tally(), list[bytes]()
     monkeypatch.setattr(machine, "read_pending", lambda _, key, value, is_overtaken: told.append(key))
-    hosted = Hosted(partition, machine, lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    hosted = Hosted(partition, machine, Turns(lambda: 0), Compression.NONE, no_errands(ClusterImage()))
     reading = hosted.read()
     while not told:
         reading.send(None)
@@ -115,7 +117,7 @@ async def test_who_leads_no_more_puts_nothing_in_order(tmp_path: Path, monkeypat
     append(partition, written(8, 0, b"a", b"4"))
     entered = list[object]()
     monkeypatch.setattr(LastValues, "_last_of", lambda _, form: entered.append(form))
-    hosted = Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    hosted = Hosted(partition, Tally(), Turns(lambda: 0), Compression.NONE, no_errands(ClusterImage()))
     reading = hosted.read()
     reading.send(None)
     entered.clear()
@@ -229,7 +231,7 @@ async def test_a_log_is_cut_no_further_than_it_is_committed(
 
 async def test_the_alarm_is_set_while_it_serves_and_time_passes(tmp_path: Path) -> None:
     partition = await led(tmp_path)
-    hosted = Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    hosted = Hosted(partition, Tally(), Turns(lambda: 0), Compression.NONE, no_errands(ClusterImage()))
     hosted.machine.agenda.timers.set(Timer(lambda now_ms: None), 5_000)
     hosted.run([])
     assert not hosted._alarm.is_set, "it does not serve yet"
@@ -246,11 +248,36 @@ async def test_the_alarm_is_set_while_it_serves_and_time_passes(tmp_path: Path) 
     assert not hosted._alarm.is_set
 
 
+@pytest.mark.parametrize("ended", ["pause", "resign"])
+async def test_no_time_passes_for_who_waits_for_its_turn_and_is_let_alone_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    hosted, woken = await served(await led(tmp_path), Tally()), list[int]()
+
+    def noted(now_ms: int) -> list[Effect]:
+        woken.append(now_ms)
+        return []
+
+    monkeypatch.setattr(hosted.machine, "wake", noted)
+    monkeypatch.setattr(hosted.machine, "next_deadline_ms", lambda: None if woken else 0)
+    hosted.run([])
+    while hosted._alarm.is_set:
+        await asyncio.sleep(0)
+    getattr(hosted, ended)()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert woken == []
+    if ended == "pause":
+        hosted.go_on()
+        await until(lambda: woken)
+        hosted.resign()
+
+
 async def test_it_serves_when_what_it_read_is_committed(tmp_path: Path) -> None:
     partition = await led(tmp_path)
     replica = with_follower(partition)
     write(partition, (b"a", b"1"), (b"b", b"2"), compression=Compression.NONE)
-    hosted = Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))
+    hosted = Hosted(partition, Tally(), Turns(lambda: 0), Compression.NONE, no_errands(ClusterImage()))
     await hosted.read()
     taking_over = asyncio.ensure_future(hosted.take_over())
     await asyncio.sleep(0)
@@ -259,7 +286,7 @@ async def test_it_serves_when_what_it_read_is_committed(tmp_path: Path) -> None:
     await taking_over
     assert hosted.is_serving
     hosted.resign()
-    for one in (hosted, Hosted(partition, Tally(), lambda: 0, Compression.NONE, no_errands(ClusterImage()))):
+    for one in (hosted, Hosted(partition, Tally(), Turns(lambda: 0), Compression.NONE, no_errands(ClusterImage()))):
         one.resign()
         await one.take_over()
         assert not one.is_serving

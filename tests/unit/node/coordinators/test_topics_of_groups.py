@@ -9,6 +9,8 @@ import pytest
 from tests.unit.node.coordinators.test_groups import commit_request, committed
 from tests.unit.node.group_node import FLIGHTS_ID, GroupNode, ask, with_topics
 
+from penstock.coordinator.effects import Effect
+from penstock.coordinator.group import removal
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.records import (
     MetadataRecord,
@@ -17,6 +19,7 @@ from penstock.metadata.records import (
     UnregisterBrokerRecord,
 )
 from penstock.node.api.broker.offset_commit import offset_commit
+from penstock.protocol.hashing import coordinator_partition
 
 
 @pytest.fixture
@@ -34,6 +37,38 @@ async def test_offsets_go_with_their_topic(node: GroupNode) -> None:
     async with asyncio.timeout(10):
         while await committed(node):
             await asyncio.sleep(0)
+
+
+async def test_one_coordinator_at_a_time_takes_away_what_went_with_a_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have their turn in between; each takes two turns here."""
+    monkeypatch.setattr(removal, "TOMBSTONES_AT_ONCE", 2)
+    node = GroupNode(tmp_path)
+    node.create_flights()
+    node.create_offsets_topic((1,) * 8)
+    await node.ready()
+    groups = {coordinator_partition(f"group-{number}", 8): f"group-{number}" for number in range(99)}
+    assert len(groups) == 8
+    for group in groups.values():
+        for partition in range(3):
+            await ask(offset_commit, node, 8, commit_request(5, group, partition=partition))
+    wake, woken = GroupShard.wake, [0]
+
+    def noted(shard: GroupShard, now_ms: int) -> list[Effect]:
+        effects = wake(shard, now_ms)
+        woken[-1] += bool(effects)
+        return effects
+
+    monkeypatch.setattr(GroupShard, "wake", noted)
+    node.delete_flights()
+    async with asyncio.timeout(10):
+        while sum(woken) < 16:
+            woken.append(0)
+            await asyncio.sleep(0)
+    assert max(woken) == 1
+    assert not any([await committed(node, group) for group in groups.values()])
+    await node.stop()
 
 
 async def test_offsets_in_a_topic_that_went_while_nobody_served_them_go_too(tmp_path: Path) -> None:
