@@ -117,7 +117,8 @@ async def start_replica(
     log.config = GROUP_LOG
     disk = directories.open_files.disk
     stores = partial(_open, disk, log, first_voters(image), outside.now_ms())
-    snapshots, stored_log = await asyncio.get_running_loop().run_in_executor(directories.threads_of(log), stores)
+    in_thread = partial(asyncio.get_running_loop().run_in_executor, directories.threads_of(log))
+    snapshots, stored_log = await in_thread(stores)
     settings = ProposalSettings(
         linger_ms=config.propose_linger_ms,
         max_bytes=config.propose_max_bytes,
@@ -131,7 +132,7 @@ async def start_replica(
     may_have_voted = has_begun(image) and not is_new and image.directory_of(config.node_id) == directory_id
     if may_have_voted and not has_log and replica_id == directory_id:
         replica_id = random_uuid(outside.random)
-        write_replica_id(disk, log.directory, log.health, replica_id)
+        await in_thread(write_replica_id, disk, log.directory, log.health, replica_id)
         if config.node_id not in image.adding_replicas:
             logger.warning("the log of %s is not there: this replica begins anew, without a vote", name)
     group = StorageGroup(LogsBeside(logs, directory_id), links.copy, settings, outside.now_ms)

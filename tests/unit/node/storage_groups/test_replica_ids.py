@@ -1,5 +1,6 @@
 """The id under which a replica votes: its directory's, unless it may have voted under that and has forgotten it."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from penstock.metadata.records import PartitionRecord
 from penstock.node.quorum.state_file import StateFile
 from penstock.node.quorum.stored_log import StoredLog
 from penstock.node.quorum.stored_snapshots import StoredSnapshots
+from penstock.node.storage_groups import start
 from penstock.node.storage_groups.replica_id import read_replica_id, write_replica_id
 from penstock.protocol.control.records import control_batch
 from penstock.protocol.errors import KafkaError
@@ -58,6 +60,20 @@ async def test_who_has_no_log_where_it_may_have_voted_is_another_one(
     assert drawn is not None
     assert ("begins anew" in caplog.text) == (not adding)
     assert await id_after_a_start(tmp_path, adding_replicas=adding) == drawn
+
+
+async def test_a_thread_of_its_disk_writes_another_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node whose disk was replaced has as many new replicas as it has groups, and each file is synced."""
+    threads = list[int]()
+
+    def noted(*given: Any) -> None:
+        threads.append(threading.get_ident())
+        write_replica_id(*given)
+
+    monkeypatch.setattr(start, "write_replica_id", noted)
+    assert await id_after_a_start(tmp_path) is not None
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 @pytest.mark.parametrize(
