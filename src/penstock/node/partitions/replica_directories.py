@@ -58,8 +58,10 @@ class ReplicaDirectories:
             while untold := dict(islice(self._misplaced.items(), MOST_AT_ONCE)):
                 refused = await self._ask(untold)
                 for replica, directory in untold.items():
-                    if replica not in refused and self._misplaced.get(replica) == directory:
+                    if self._misplaced.get(replica) == directory:
                         del self._misplaced[replica]
+                        if replica in refused:  # after those of which the controller has not heard
+                            self._misplaced[replica] = directory
                 if refused:
                     codes = ", ".join(sorted({code.name for code in refused.values()}))
                     logger.info("the controller could not be told where %d replicas lie: %s", len(refused), codes)

@@ -207,6 +207,7 @@ class LocalReplicas:
         self._todo.extend(
             (topic.topic_id, index) for topic in self._image.topics.values() for index in topic.partitions
         )
+        self._todo.extend(key for key in self.offline if not self._is_there(*key))
         self._todo.work()
 
     def _is_there(self, topic_id: UUID, index: int) -> bool:
@@ -265,6 +266,7 @@ class LocalReplicas:
                 self._put_off(topic.name, index, topic_id, error)
 
     def _let_go(self, topic_id: UUID, index: int) -> None:
+        self.misplaced.pop((topic_id, index), None)
         self.offline.pop((topic_id, index), None)
         held = self._table.get(topic_id, index)
         self._drop_untouched(topic_id, index) if held is None else self._drop(held)
@@ -405,7 +407,7 @@ class LocalReplicas:
             self._drop(partition)
         self._todo.extend((topic_id, partition.index) for partition in held[room:])
         self._todo.extend((topic_id, log.partition) for log in self._table.untouched_of(topic_id))
-        self.offline = {key: None for key in self.offline if key[0] != topic_id}
+        self._todo.extend(key for key in self.offline if key[0] == topic_id)
         return min(room, len(held))
 
     def _drop(self, partition: Partition) -> None:

@@ -14,7 +14,7 @@ from tests.unit.node.contexts import broker_context, embedded, node_context
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, node_on, topic_records
 
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import PartitionChangeRecord, PartitionRecord
+from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 from penstock.metadata.topics import UNASSIGNED_DIRECTORY
 from penstock.node.partitions import replica_directories
 from penstock.node.partitions.replica_directories import Replica, ReplicaDirectories
@@ -114,6 +114,24 @@ async def test_many_are_told_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     assert set().union(*(world.replicas(n)[HERE] for n in range(3))) == {(TOPIC_ID, index) for index in range(5)}
 
 
+async def test_what_the_controller_refuses_for_good_keeps_nothing_else_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_directories, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(replica_directories, "RETRY_S", 0)
+    refused = [(TOPIC_ID, 0), (TOPIC_ID, 1)]
+    misplaced = {(TOPIC_ID, index): HERE for index in range(4)}
+    world = World(misplaced)
+
+    def never() -> None:
+        world.refused = dict.fromkeys(refused, ErrorCode.UNKNOWN_TOPIC_ID)
+
+    never()
+    world.meanwhile = never
+    async with world.running():
+        await world.until(lambda: len(misplaced) == 2)
+    assert list(misplaced) == refused
+    assert [world.replicas(number)[HERE] for number in range(2)] == [{*refused}, {(TOPIC_ID, 2), (TOPIC_ID, 3)}]
+
+
 async def test_what_the_controller_did_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_directories, "RETRY_S", 0)
     world = World({(TOPIC_ID, 0): HERE}, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH)
@@ -184,3 +202,24 @@ def test_a_replica_is_misplaced_until_the_metadata_says_where_it_lies(tmp_path: 
         assert noticed == [{(TOPIC_ID, 2): own}]
         node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=2, directories=[own]))
         assert node.replicas.misplaced == {}
+
+
+@pytest.mark.parametrize("goes", ["elsewhere", "with its topic", "with its topic, in a new image"])
+def test_where_a_replica_lies_whose_directory_failed_is_told_until_it_is_none_of_this_nodes(
+    tmp_path: Path, goes: str
+) -> None:
+    """The controller may not know yet whom the failure concerns."""
+    paths = ",".join(str(tmp_path / name) for name in ("a", "b"))
+    with node_on(tmp_path, *topic_records(), log_dirs=paths) as node:
+        replicas, key = node.replicas, (TOPIC_ID, 0)
+        node.produce(b"a")
+        replicas.on_directory_failed(node.partition().log.parent)
+        assert (list(replicas.misplaced), list(replicas.offline)) == ([key], [key])
+        if goes == "elsewhere":
+            node.commit(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[2], isr=[2], leader=2))
+        elif goes == "with its topic":
+            node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+        else:
+            node.image.become(ClusterImage())
+            replicas.on_new_image()
+        assert (replicas.misplaced, replicas.offline) == ({}, {})

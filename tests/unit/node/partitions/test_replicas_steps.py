@@ -144,19 +144,19 @@ def test_of_a_removed_topic_so_many_go_at_once(room: int, dropped: int) -> None:
     table = Table(*held, untouched=((ID, log_of(5)), (OTHER_ID, log_of(6))))
     one = replicas_of(told, table, _drop=told.does("drop"), offline={(ID, 7): None, (OTHER_ID, 7): None})
     assert one._on_topic_removed(ID, room) == dropped
-    later = [("to do", [(ID, index) for index in range(dropped, 3)]), ("to do", [(ID, 5)])]
-    assert told == [("nameless", ID), *[("drop", it) for it in held[:dropped]], *later]
-    assert one.offline == {(OTHER_ID, 7): None}
+    later = [[(ID, index) for index in range(dropped, 3)], [(ID, 5)], [(ID, 7)]]
+    assert told == [("nameless", ID), *[("drop", it) for it in held[:dropped]], *[("to do", it) for it in later]]
 
 
 def test_a_new_image_is_obeyed_as_a_whole() -> None:
     told = Told()
     table = Table(One(told, 0), One(told, 9), untouched=((ID, log_of(1)), (ID, log_of(8)), (OTHER_ID, log_of(0))))
-    one = replicas_of(told, table, topic_of(image_of(), image_of()))
+    one = replicas_of(told, table, topic_of(image_of(), image_of()), offline={(ID, 1): None, (OTHER_ID, 7): None})
     one._drop, one._drop_untouched, one.configure_all = (told.does(name) for name in ("drop", "untouched", "configure"))
     one.on_new_image()
     gone = [("drop", table.held[1]), ("untouched", ID, 8), ("untouched", OTHER_ID, 0)]
-    assert told == [("nothing to do",), *gone, ("configure",), ("to do", [(ID, 0), (ID, 1)]), ("work",)]
+    todo = [("to do", [(ID, 0), (ID, 1)]), ("to do", [(OTHER_ID, 7)])]
+    assert told == [("nothing to do",), *gone, ("configure",), *todo, ("work",)]
     told.clear()
     one.stop()
     assert told == [("stop",), ("delivers no more", 0), ("delivers no more", 9)]
@@ -209,11 +209,11 @@ def test_what_becomes_of_a_replica(topic: Any, is_held: bool, fails: bool, does:
 
     one = replicas_of(told, Table(*([partition] if is_held else [])), topic, _obey=obey, offline={(ID, 0): None})
     one._drop, one._drop_untouched, one._hold = (told.does(it) for it in ("drop", "drop untouched", "hold"))
-    one._put_off = told.does("put off")
+    one._put_off, one.misplaced = told.does("put off"), {(ID, 0): PLACE}
     one._obey_metadata((ID, 0))
     assert names(told) == does
     is_elsewhere = topic is not None and topic.has_replicas and NODE_ID not in topic.partitions[0].replicas
-    assert one.offline == ({} if topic is None or is_elsewhere else {(ID, 0): None})
+    assert [*one.offline] == [*one.misplaced] == ([] if topic is None or is_elsewhere else [(ID, 0)])
 
 
 @pytest.mark.parametrize(("has_log", "is_lent"), [(False, False), (True, False), (True, True)])
