@@ -232,12 +232,15 @@ class CoordinatorHost(Generic[MachineT]):
 
     def departure_of(self, keys: Sequence[str]) -> Departure | None:
         """Where these keys are about to go, or went lately; None if they stay, or lie in several partitions, as very
-        many do.
+        many do where there are several.
         """
         topic = self.topic
-        if topic is None or not topic.partitions or len(keys) > KEYS_OF_ONE_PARTITION:
+        if topic is None or not topic.partitions:
             return None
-        indexes = {coordinator_partition(key, len(topic.partitions)) for key in keys}
+        some = keys[:1] if len(topic.partitions) == 1 else keys
+        if len(some) > KEYS_OF_ONE_PARTITION:
+            return None
+        indexes = {coordinator_partition(key, len(topic.partitions)) for key in some}
         return self.departures.get(indexes.pop()) if len(indexes) == 1 else None
 
     # -- the topic ----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Who coordinates a key: what `find` and `coordinator` say in each state of its partition."""
 
 import asyncio
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from penstock.metadata.records import (
     RegisterBrokerRecord,
 )
 from penstock.metadata.topics import TopicImage
-from penstock.node.coordinators.host import CoordinatorHost
+from penstock.node.coordinators.host import KEYS_OF_ONE_PARTITION, CoordinatorHost
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode, KafkaError
+from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 
 NOT_COORDINATOR, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -192,3 +194,28 @@ async def test_what_is_led_no_more_is_left_with_the_next_record_of_the_topic(tmp
     assert world.host.hosted(1) is None
     assert world.host.hosted(0) is not None
     await world.stop()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "keys", "found"),
+    [
+        (1, 1, True),
+        (1, KEYS_OF_ONE_PARTITION + 1, True),
+        (1, 0, False),
+        (2, 1, True),
+        (2, KEYS_OF_ONE_PARTITION, True),
+        (2, KEYS_OF_ONE_PARTITION + 1, False),
+    ],
+)
+async def test_many_keys_are_looked_for_where_all_lie_in_one_partition(
+    tmp_path: Path, partitions: int, keys: int, found: bool
+) -> None:
+    """Where there are several, many lie in more than one, and nobody hashes them all to know."""
+    node = GroupNode(tmp_path)
+    node.create_offsets_topic((1,) * partitions)
+    departure: Any = object()
+    node.groups.departures[0] = departure
+    named = (name for number in itertools.count() if coordinator_partition(name := f"{number}", partitions) == 0)
+    assert node.groups.departure_of(list(itertools.islice(named, keys))) is (departure if found else None)
+    assert node.groups.departure_of(KEYS) is (departure if partitions == 1 else None)
+    await node.stop()
