@@ -382,10 +382,6 @@ class GroupShard(PartitionMachine[AnyRecord]):
         removal.delete_offsets(self._table, token, request, now_ms)
         return self._table.take_effects()
 
-    def topics(self) -> list[str]:
-        """In which there are offsets, or may be, for tests and diagnosis."""
-        return self._table.topics()
-
     def forget_topics(self, now_ms: int) -> list[Effect]:
         """Topics are gone, or may be since these records were written: so are offsets in them, by and by, and share
         groups read nothing of them any more.

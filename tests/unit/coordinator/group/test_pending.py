@@ -237,7 +237,7 @@ def _delete_offset(groups: Groups) -> None:
 
 
 def _delete_topic(groups: Groups) -> None:
-    assert groups.shard.topics() == ["flights"]
+    assert groups.shard._table.topics() == ["flights"]
     groups.take(groups.shard.forget_topics(0))
     groups.take(groups.shard.wake(0))
 

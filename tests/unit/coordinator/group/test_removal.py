@@ -226,7 +226,7 @@ def test_a_deleted_topic_takes_the_offsets_of_all_groups_in_few_batches_and_othe
         while log.appends:
             log.settle()
     assert sizes == [[TOMBSTONES_AT_ONCE], [TOMBSTONES_AT_ONCE // 2], []]
-    assert log.shard.topics() == []
+    assert log.shard._table.topics() == []
 
 
 def test_what_could_not_be_taken_away_with_its_topic_is_tried_again() -> None:
@@ -244,7 +244,7 @@ def test_what_could_not_be_taken_away_with_its_topic_is_tried_again() -> None:
         log.take(log.shard.wake(now_ms))
         while log.appends:
             log.settle()
-    assert log.shard.topics() == []
+    assert log.shard._table.topics() == []
     assert log.shard.next_deadline_ms() == RETENTION_MS
 
 
