@@ -134,9 +134,13 @@ class Consumer:
         self._subscription.assign(partitions)
 
     async def unsubscribe(self) -> None:
-        """Read nothing, and leave the group."""
+        """Read nothing, and leave the group, also where the listener fails: what it raises is raised then."""
         self._own()
-        await self._preparation.leave("unsubscribed")
+        try:
+            await self._preparation.leave("unsubscribed")
+        except Exception:
+            self._subscription.unsubscribe()
+            raise
         self._subscription.unsubscribe()
 
     @property

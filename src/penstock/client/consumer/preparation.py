@@ -131,14 +131,21 @@ class Preparation:
             await asyncio.gather(running, return_exceptions=True)
 
     async def leave(self, reason: str) -> None:
+        """What the listener raises is raised when the group knows: others get the partitions all the same."""
         await self._stop_preparing()
         if self._group is None or self._rebalances is None or not self._subscription.by_group:
             await self._commit_quietly()
             return
         await self._rebalances.stop()
+        failure = None
         if self._group.is_member:
-            await self._rebalances.give_up(list(self._subscription.partitions))
+            try:
+                await self._rebalances.give_up(list(self._subscription.partitions))
+            except Exception as error:  # not of a cancellation: nothing would limit how long leaving takes
+                failure = error
         await self._group.leave(reason)
+        if failure is not None:
+            raise failure
 
     # The work itself
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -97,6 +97,8 @@ class Listening(RebalanceListener):
     def __init__(self, coordinator: Coordinator, consumer: Consumer) -> None:
         self.log = coordinator.log
         self.consumer = consumer
+        self.failure: Exception | None = None
+        """What it raises when it is to give up something."""
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self.log.append(f"assigned {[one.partition for one in partitions]}")
@@ -106,6 +108,8 @@ class Listening(RebalanceListener):
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self.log.append(f"revoked {[one.partition for one in partitions]}")
+        if self.failure is not None:
+            raise self.failure
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         self.log.append(f"lost {[one.partition for one in partitions]}")
@@ -168,6 +172,27 @@ async def test_a_static_member_leaves_for_a_while() -> None:
     async with member(coordinator, group_instance_id="i") as consumer:
         await until(consumer, coordinator, "owns [0, 1]")
     assert coordinator.log[-1] == "leaves -2"
+
+
+@pytest.mark.parametrize("end", [Consumer.close, Consumer.unsubscribe])
+async def test_one_whose_listener_fails_at_the_end_leaves_all_the_same(
+    end: Callable[[Consumer], Awaitable[None]],
+) -> None:
+    coordinator = Coordinator()
+    async with member(coordinator) as consumer:
+        await until(consumer, coordinator, "owns [0, 1]")
+        listener = Listening(coordinator, consumer)
+        listener.failure = RuntimeError("the application's")
+        await consumer.subscribe([TOPIC], listener=listener)
+        with pytest.raises(RuntimeError, match="the application's"):
+            await end(consumer)
+        assert coordinator.log[2:] == ["commits", "revoked [0, 1]", "leaves -1"]
+        if end is Consumer.close:
+            await consumer.start()
+        else:
+            assert await consumer.poll(10) == []
+            assert consumer.assignment == []
+    assert coordinator.log[-1] == "leaves -1"
 
 
 async def test_one_that_does_not_poll_is_out_and_back_with_the_next_poll() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -383,3 +383,29 @@ async def test_a_member_that_cannot_be_closed_in_time_lives_no_longer() -> None:
             await consumer.poll(timeout_ms=10)
         await consumer.close(timeout_ms=1)
         assert not [it for it in threading.enumerate() if it.name.startswith("heartbeats of group")]
+
+
+class Failing(Listening):
+    async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        raise RuntimeError("the application's")
+
+
+@pytest.mark.parametrize("end", [Consumer.close, Consumer.unsubscribe])
+async def test_a_member_whose_listener_fails_at_the_end_leaves_all_the_same(
+    end: Callable[[Consumer], Awaitable[None]],
+) -> None:
+    coordinator = Coordinator()
+    with served_in_a_thread(coordinator) as broker:
+        consumer = Consumer([broker.address], ConsumerSettings(group_id="g", enable_auto_commit=False))
+        await consumer.start()
+        listener = Failing(consumer)
+        await consumer.subscribe(["t"], listener=listener)
+        while not listener.calls:
+            await consumer.poll(timeout_ms=10)
+        with pytest.raises(RuntimeError, match="the application's"):
+            await end(consumer)
+        assert coordinator.left.is_set()
+        if end is Consumer.unsubscribe:
+            await consumer.poll(timeout_ms=10)
+            assert len(coordinator.joins) == 1, "it reads nothing"
+            await consumer.close()
