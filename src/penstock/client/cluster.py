@@ -167,12 +167,18 @@ class ClusterClient:
             and row.leader_epoch >= told.leader_epoch >= 0
         }
 
-    def is_old(self, topics: Iterable[str] | None) -> bool:
-        """Whether metadata.max.age.ms has passed since the last look at one of these topics, or at all (None)."""
-        since_s = asyncio.get_running_loop().time() - self.settings.metadata_max_age_ms / 1000
+    def old_at_s(self, topics: Iterable[str] | None) -> float:
+        """When metadata.max.age.ms will have passed since the last look at one of these topics, or at all (None), in
+        the time of the event loop. A later look only puts it off: what is not over need not be asked again.
+        """
         of_all_s = self._looked_at_s.get(None, -math.inf)
         wanted = [None] if topics is None else topics
-        return any(max(of_all_s, self._looked_at_s.get(topic, -math.inf)) <= since_s for topic in wanted)
+        looked_at_s = (max(of_all_s, self._looked_at_s.get(topic, -math.inf)) for topic in wanted)
+        return min(looked_at_s, default=math.inf) + self.settings.metadata_max_age_ms / 1000
+
+    def is_old(self, topics: Iterable[str] | None) -> bool:
+        """Whether that is over."""
+        return self.old_at_s(topics) <= asyncio.get_running_loop().time()
 
     async def topic(self, name: str, *, create: bool = False, timeout_ms: int | None = None) -> TopicMetadata:
         """The topic's metadata, from memory if it is there and all its partitions have a leader."""

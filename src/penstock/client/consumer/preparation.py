@@ -61,6 +61,7 @@ class Preparation:
             self._group = GroupMembership(cluster, settings.group_id, settings, on_news)
             self._rebalances = Rebalances(self._group, subscription, self._commit_quietly, on_news)
         self._topics: frozenset[str] = frozenset()
+        self._topics_old_at_s = 0.0
         self._running: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
         self._commit_at: float | None = None
@@ -88,6 +89,7 @@ class Preparation:
         assert self._rebalances is not None
         self._rebalances.listener = listener or RebalanceListener()
         self._group.must_join = True
+        self._topics_old_at_s = 0.0
 
     async def is_done_within(self, timeout_s: float) -> bool:
         """Go on preparing, for this long at most; whether records may be handed out. Raises what it failed with."""
@@ -167,7 +169,11 @@ class Preparation:
         await self.find_positions()
 
     def _topics_are_old(self) -> bool:
-        return self._cluster.is_old(self._named_topics())
+        """Their ages are worked out when the oldest is old: each turn of a poll asks, perhaps about very many."""
+        now_s = asyncio.get_running_loop().time()
+        if self._topics_old_at_s <= now_s:
+            self._topics_old_at_s = self._cluster.old_at_s(self._named_topics())
+        return self._topics_old_at_s <= now_s
 
     def _named_topics(self) -> Collection[str] | None:
         """None where a pattern chooses among all."""

@@ -72,6 +72,7 @@ class ShareConsumer:
             self._news.set,
         )
         self._topics: list[str] = []
+        self._topics_old_at_s = 0.0
         self._known: Mapping[UUID, Collection[int]] | None = None
         self._done: list[Acknowledgements] = []
         self._told: Told | None = None
@@ -117,6 +118,7 @@ class ShareConsumer:
             await self.unsubscribe()
             return
         self._topics = self._requests.topics = sorted(set(topics))
+        self._topics_old_at_s = 0.0
         await self.cluster.retrying(
             lambda: self.cluster.refresh(self._topics, create=self.settings.allow_auto_create_topics)
         )
@@ -205,7 +207,10 @@ class ShareConsumer:
         if not self._heartbeats.are_going:
             await self._heartbeats.start(self.cluster.addresses_for(self._member.group_id))
         assignment = self._member.assignment
-        is_old = self.cluster.is_old(self._topics)
+        now_s = asyncio.get_running_loop().time()
+        if self._topics_old_at_s <= now_s:
+            self._topics_old_at_s = self.cluster.old_at_s(self._topics)
+        is_old = self._topics_old_at_s <= now_s
         if assignment is self._known and not is_old:
             return
         if is_old:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -30,6 +31,7 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from penstock.protocol.requests.api import ApiKey
 
 TOPIC_ID = UUID(int=1)
 ENOUGH = 3_000
@@ -230,6 +232,33 @@ async def test_an_expression_goes_to_the_coordinator() -> None:
         said = [request for request in coordinator.beats if request.subscribed_topic_regex]
         assert [(request.subscribed_topic_names, request.subscribed_topic_regex) for request in said] == [([], "t|u")]
         assert consumer.assignment == [P0, P1]
+
+
+async def test_ages_of_topics_are_worked_out_when_the_oldest_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each poll asks whether one is old, and there may be very many."""
+    coordinator = Coordinator()
+    async with member(coordinator) as consumer:
+        await until(consumer, coordinator, "owns [0, 1]")
+        worked_out = Mock(wraps=consumer.cluster.old_at_s)
+        monkeypatch.setattr(consumer.cluster, "old_at_s", worked_out)
+        for _ in range(100):
+            await consumer.poll(0)
+        assert worked_out.call_count <= 1
+        await consumer.subscribe([TOPIC, "new"], listener=Listening(coordinator, consumer))
+        await consumer.poll(0)
+        worked_out.assert_called_with({TOPIC, "new"})
+
+
+async def test_topics_are_looked_at_again_each_time_they_are_old() -> None:
+    coordinator = Coordinator()
+    async with member(coordinator, metadata_max_age_ms=1) as consumer:
+        await until(consumer, coordinator, "owns [0, 1]")
+        looks = len(coordinator.asked(ApiKey.METADATA))
+        for _ in range(ENOUGH):
+            await consumer.poll(10)
+            if len(coordinator.asked(ApiKey.METADATA)) >= looks + 3:
+                break
+        assert len(coordinator.asked(ApiKey.METADATA)) >= looks + 3
 
 
 async def test_heartbeats_do_not_end_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.unit.client.share.brokers import ACCEPT, REJECT, RELEASE, RENEW, TOPIC, brokers_that_share
@@ -60,6 +61,17 @@ async def test_who_polls_without_a_time_out_gets_records() -> None:
             if found := await one.poll(0):
                 break
         assert [record.value for record in found] == [b"a"]
+
+
+async def test_ages_of_topics_are_worked_out_when_the_oldest_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with brokers_that_share() as brokers, consumer(brokers) as one:
+        worked_out = Mock(wraps=one.cluster.old_at_s)
+        monkeypatch.setattr(one.cluster, "old_at_s", worked_out)
+        for number in (1, 2):
+            await one.subscribe([TOPIC])
+            for _ in range(100):
+                await one.poll(0)
+            assert worked_out.call_count == number
 
 
 async def test_each_record_is_accepted_released_or_rejected() -> None:
