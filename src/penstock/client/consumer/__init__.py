@@ -13,8 +13,10 @@ the thread that started it; a call from any other raises `ConsumerMisuseError`, 
 import asyncio
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final, Self
 
 from penstock.client.cluster import ClusterClient
@@ -69,8 +71,8 @@ class Consumer:
         )
         self._thread: int | None = None
         self._polling = False
-        self._taken = 0
-        """How often records were taken."""
+        self._rest: deque[ConsumedRecord] = deque()
+        """What was taken, and no loop has come to yet. Another one with each time that somebody takes."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -152,59 +154,81 @@ class Consumer:
 
     async def poll(self, timeout_ms: int = POLL_MS, max_records: int | None = None) -> list[ConsumedRecord]:
         """The next records, as soon as there are some; none when `timeout_ms` is over. Of each partition in order."""
-        records = await self._take(timeout_ms, max_records or self.settings.max_poll_records)
-        self._subscription.all_is_handed_out()
+        limit = max_records or self.settings.max_poll_records
+        is_new = not self._rest
+        rest = await self._take(timeout_ms, limit)
+        if is_new:
+            records = list(rest)
+            rest.clear()
+        else:
+            records = list(islice(self._handed_out(rest), limit))  # of what a loop did not come to
+        if not self._rest:
+            self._subscription.all_is_handed_out()
         return records
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        """One record after the other. A position moves with each: what a loop has not come to is read again."""
+        """One record after the other. A position moves with each; what a loop has not come to comes next."""
         while True:
-            records = await self._take(POLL_MS, self.settings.max_poll_records)
-            taken = self._taken
-            for record in records:
-                if self._taken != taken:
-                    break  # somebody has polled since, and reads what was left
-                if self._subscription.hand_out(record):
-                    yield record
-            if self._taken == taken:
-                self._subscription.all_is_handed_out()
+            for record in self._handed_out(await self._take(POLL_MS, self.settings.max_poll_records)):
+                yield record
 
-    async def _take(self, timeout_ms: int, limit: int) -> list[ConsumedRecord]:
-        """What the caller is to hand out."""
+    def _handed_out(self, rest: deque[ConsumedRecord]) -> Iterator[ConsumedRecord]:
+        while rest and rest is self._rest:  # else somebody has polled since, and has it
+            record = rest.popleft()
+            if self._subscription.hand_out(record):
+                yield record
+
+    async def _take(self, timeout_ms: int, limit: int) -> deque[ConsumedRecord]:
+        """What the caller is to hand out: what was left, else `limit` records at most; nothing when time is over."""
         self._own()
         if self._polling:
             raise ConsumerMisuseError("another task is polling this consumer: one at a time")
         self._polling = True
-        self._taken += 1
-        self._subscription.go_back()
+        self._rest = self._rest.copy()
+        if not self._rest:
+            self._subscription.all_is_handed_out()
         try:
-            return await self._poll(timeout_ms, limit)
+            return self._rest if await self._poll(timeout_ms, limit) else deque()
         finally:
             self._polling = False
 
-    async def _poll(self, timeout_ms: int, limit: int) -> list[ConsumedRecord]:
+    async def _poll(self, timeout_ms: int, limit: int) -> bool:
+        """Whether there is something to hand out."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while True:
             self._news.clear()
             left = max(deadline - loop.time(), 0.0)
             if await self._preparation.is_done_within(left):
-                records = self._fetcher.take(limit)
-                self._fetcher.send()
-                for interceptor in self._interceptors if records else ():
-                    records = await interceptor.on_consume(records)
-                if records:
-                    return records
-                self._subscription.all_is_handed_out()
+                await self._fetch(limit)
+                if self._rest:
+                    return True
             left = deadline - loop.time()
             if left <= 0:
                 await asyncio.sleep(0)  # who polls without a time-out must not keep fetches from their work
-                return []
+                return False
             try:
                 async with asyncio.timeout(left):
                     await self._news.wait()
             except TimeoutError:
                 pass
+
+    async def _fetch(self, limit: int) -> None:
+        """Take what has come, unless something is left, and fetch ahead. What an interceptor fails on is read again."""
+        self._subscription.go_back(only_paused=True)
+        while self._rest and not self._subscription.is_to_hand_out(self._rest[0]):
+            self._rest.popleft()
+        try:
+            records = [] if self._rest else self._fetcher.take(limit)
+            self._fetcher.send()
+            for interceptor in self._interceptors if records else ():
+                records = await interceptor.on_consume(records)
+        except BaseException:
+            self._subscription.go_back()
+            raise
+        self._rest.extend(records)
+        if not self._rest:
+            self._subscription.all_is_handed_out()
 
     # Positions
 

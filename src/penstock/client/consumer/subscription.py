@@ -119,12 +119,20 @@ class Subscription:
         state.position = state.ahead = None
         state.reset_to = timestamp_ms
 
-    def hand_out(self, record: ConsumedRecord) -> bool:
-        """Whether the application gets it now: not if its partition was given up or sought elsewhere meanwhile."""
+    def _state_of(self, record: ConsumedRecord) -> PartitionState | None:
+        """None if its partition was given up, sought elsewhere or gone back on since it was taken."""
         state = self.partitions.get(record.topic_partition)
-        if state is None or state.position is None or state.ahead is None:
+        return None if state is None or state.ahead is None else state
+
+    def is_to_hand_out(self, record: ConsumedRecord) -> bool:
+        return self._state_of(record) is not None
+
+    def hand_out(self, record: ConsumedRecord) -> bool:
+        """Whether the application gets it now."""
+        state = self._state_of(record)
+        if state is None:
             return False
-        state.position = max(state.position, record.offset + 1)
+        state.position = max(state.position or 0, record.offset + 1)
         state.leader_epoch = record.leader_epoch
         return True
 
@@ -133,10 +141,11 @@ class Subscription:
             if state.ahead is not None:
                 (state.position, state.leader_epoch), state.ahead = state.ahead, None
 
-    def go_back(self) -> None:
+    def go_back(self, *, only_paused: bool = False) -> None:
         """What was taken and not handed out is read again."""
         for state in self.partitions.values():
-            state.ahead = None
+            if state.paused or not only_paused:
+                state.ahead = None
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where the application stands: what a commit without arguments commits."""

@@ -14,7 +14,7 @@ from tests.unit.client.fake_cluster import TOPIC, FakeCluster
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import ConsumerInterceptor
 from penstock.client.settings import ConsumerSettings
-from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
     EpochEndOffset,
@@ -33,6 +33,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import RequestHeader
 from penstock.protocol.schema import Message
 
@@ -77,6 +78,10 @@ class Log(FakeCluster):
             return FetchResponse(responses=[FetchableTopicResponse(topic=TOPIC, partitions=rows)])
         return super().__call__(header, request)
 
+    def fetched_from(self) -> set[int]:
+        asked = [request for request in self.asked(ApiKey.FETCH) if isinstance(request, FetchRequest)]
+        return {row.fetch_offset for request in asked for topic in request.topics for row in topic.partitions}
+
     def _fetched(self, row: FetchPartition) -> PartitionData:
         if row.fetch_offset >= COUNT:
             return self.end.replace(partition_index=row.partition)
@@ -116,6 +121,74 @@ async def test_a_commit_after_a_loop_that_stops_is_of_what_it_came_to_and_the_ne
         assert await first(consumer, 1) == [2], "though nobody has closed the first loop"
         assert [record.offset for record in await consumer.poll()] == [3, 4]
         assert await consumer.position(P0) == COUNT
+
+
+async def test_what_a_loop_has_not_come_to_is_not_fetched_again() -> None:
+    """Behind it a fetch is under way already, and would have to be waited for."""
+    log = Log()
+    async with reading(log) as consumer:
+        assert [await first(consumer, 1) for _ in ALL] == [[offset] for offset in ALL]
+        assert log.fetched_from() <= {0, COUNT}
+
+
+async def test_a_poll_has_as_many_of_what_a_loop_has_not_come_to_as_it_wants() -> None:
+    log = Log()
+    async with reading(log) as consumer:
+        await first(consumer, 1)
+        assert [record.offset for record in await consumer.poll(max_records=2)] == [1, 2]
+        await consumer.commit()
+        assert [record.offset for record in await consumer.poll()] == [3, 4]
+        await consumer.commit()
+    assert log.committed == [(0, 3, EPOCH), (0, COUNT, EPOCH)]
+    assert log.fetched_from() <= {0, COUNT}
+
+
+async def test_a_poll_whose_time_is_over_leaves_what_a_loop_has_not_come_to() -> None:
+    log = Log(2)
+    async with reading(log) as consumer:
+        await first(consumer, 1)
+        log.on_committed = lambda: consumer.seek(P1, COUNT)
+        await consumer.assign([P0, P1])
+        assert await consumer.poll(timeout_ms=0) == [], "the position of the other partition is not known yet"
+        assert consumer.positions() == {P0: OffsetAndMetadata(1, "", EPOCH)}
+        assert [record.offset for record in await consumer.poll()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("paused", [P0, P1])
+async def test_what_is_paused_after_a_loop_comes_when_it_is_resumed(paused: TopicPartition) -> None:
+    async with reading(Log(2), partitions=[P0, P1]) as consumer:
+        found = await anext(aiter(consumer))
+        seen = [(found.topic_partition, found.offset)]
+        consumer.pause([paused])
+        async for record in consumer:
+            seen.append((record.topic_partition, record.offset))
+            assert record.topic_partition != paused or not consumer.paused()
+            if [it for it, _ in seen if it != paused] == [it for it in (P0, P1) if it != paused] * COUNT:
+                consumer.resume([paused])
+            if len(seen) == 2 * COUNT:
+                break
+        assert sorted(seen) == [(partition, offset) for partition in (P0, P1) for offset in ALL]
+
+
+async def test_what_a_loop_has_not_come_to_is_gone_where_its_position_is_another_or_nobodys() -> None:
+    async with reading(Log(2)) as consumer:
+        await first(consumer, 1)
+        consumer.seek(P0, 3)
+        assert [record.offset for record in await consumer.poll(PATIENCE_S * 1000)] == [3, 4]
+        consumer.seek(P0, 0)
+        await first(consumer, 1)
+        await consumer.assign([P1])
+        consumer.seek(P1, 4)
+        found = await consumer.poll(PATIENCE_S * 1000)
+        assert [(record.topic_partition, record.offset) for record in found] == [(P1, 4)]
+
+
+async def test_an_interceptor_sees_each_record_once_whoever_stops_when() -> None:
+    seeing = Seeing()
+    async with reading(Log(), seeing) as consumer:
+        for _ in ALL:
+            await first(consumer, 1)
+    assert seeing.offsets == ALL
 
 
 async def test_a_commit_within_a_loop_is_of_what_it_came_to() -> None:
@@ -206,6 +279,15 @@ async def test_a_position_that_is_sought_while_it_is_looked_up_is_where_it_goes_
         await consumer.assign([])
         await consumer.assign([P0])
         assert [record.offset for record in await consumer.poll(PATIENCE_S * 1000)] == [4]
+
+
+class Seeing(ConsumerInterceptor):
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+
+    async def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
+        self.offsets += [record.offset for record in records]
+        return records
 
 
 class Failing(ConsumerInterceptor):
