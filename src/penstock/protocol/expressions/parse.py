@@ -1,26 +1,28 @@
 """From the text of an expression, in the syntax of RE2, to a tree.
 
-Back references and looking around are refused, as RE2 refuses them. Names are mostly of ASCII, so classes of Unicode
-stand for what they have of it. Who is greedy makes no difference where only a whole name can match.
+Back references and looking around are refused, as RE2 refuses them, and so are scripts of Unicode, but for Latin. Who
+is greedy makes no difference where only a whole name can match.
 """
 
 import string
+import sys
+from bisect import bisect
 from collections.abc import Iterable
 from typing import Final
+from unicodedata import category
 
 from penstock.protocol.value import Value
 
 MOST_LETTERS: Final = 5_000
 MOST_NESTED: Final = 100
 MOST_REPEATED: Final = 1000
-MOST_BEYOND: Final = 1_000
-"""Characters that are not ASCII in all ranges together."""
 LONGEST_BOUNDS: Final = 21
 """Of letters, with two numbers of nine digits."""
 
 LETTERS: Final = frozenset(string.ascii_letters)
 WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
 _ALL: Final = frozenset(map(chr, range(128)))
+_BEYOND: Final = ((128, sys.maxunicode),)
 _CLASSES: Final = {"d": frozenset(string.digits), "w": WORD, "s": frozenset("\t\n\f\r ")}
 _NAMED: Final = {
     "alnum": LETTERS | frozenset(string.digits),
@@ -38,33 +40,53 @@ _NAMED: Final = {
     "word": WORD,
     "xdigit": frozenset(string.hexdigits),
 }
-_CATEGORIES: Final = {
-    "Any": _ALL,
-    "L": LETTERS,
-    "Latin": LETTERS,
-    "Lu": frozenset(string.ascii_uppercase),
-    "Ll": frozenset(string.ascii_lowercase),
-    "N": frozenset(string.digits),
-    "Nd": frozenset(string.digits),
-    "P": frozenset("!\"#%&'()*,-./:;?@[\\]_{}"),
-    "Pd": frozenset("-"),
-    "Pc": frozenset("_"),
-    "S": frozenset("$+<=>^`|~"),
-    "Z": frozenset(" "),
-    "Zs": frozenset(" "),
-}
+_CATEGORIES: Final = frozenset(
+    ("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
+     "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn")
+)  # fmt: skip
+_UNASSIGNED: Final = "Cn"
+"""RE2 has no name for these."""
+_CASED: Final = frozenset({"Lu", "Ll", "Lt"})
+_LATIN: Final = (
+    (0x41, 0x5A), (0x61, 0x7A), (0xAA, 0xAA), (0xBA, 0xBA), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2B8), (0x2E0, 0x2E4),
+    (0x1D00, 0x1D25), (0x1D2C, 0x1D5C), (0x1D62, 0x1D65), (0x1D6B, 0x1D77), (0x1D79, 0x1DBE), (0x1E00, 0x1EFF),
+    (0x2071, 0x2071), (0x207F, 0x207F), (0x2090, 0x209C), (0x212A, 0x212B), (0x2132, 0x2132), (0x214E, 0x214E),
+    (0x2160, 0x2188), (0x2C60, 0x2C7F), (0xA722, 0xA787), (0xA78B, 0xA7CA), (0xA7D0, 0xA7D1), (0xA7D3, 0xA7D3),
+    (0xA7D5, 0xA7D9), (0xA7F2, 0xA7FF), (0xAB30, 0xAB5A), (0xAB5C, 0xAB64), (0xAB66, 0xAB69), (0xFB00, 0xFB06),
+    (0xFF21, 0xFF3A), (0xFF41, 0xFF5A), (0x10780, 0x10785), (0x10787, 0x107B0), (0x107B2, 0x107BA), (0x1DF00, 0x1DF1E),
+)  # fmt: skip
+"""The script, in Unicode 14."""
 _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _PLACES: Final = frozenset("AzbB")
 
 
 class Chars(Value):
-    """One character of these. With `others`, and not ASCII: one that is not of these."""
+    """One character of these, in these ranges or of these categories of Unicode; any other one if it is `negated`. With
+    `folds` upper and lower case are the same.
 
-    chars: frozenset[str]
-    others: bool = False
+    Ranges are sorted and do not meet: they stay pairs of bounds, as some have a million characters.
+    """
+
+    chars: frozenset[str] = frozenset()
+    ranges: tuple[tuple[int, int], ...] = ()
+    categories: frozenset[str] = frozenset()
+    folds: bool = False
+    negated: bool = False
 
     def has(self, char: str) -> bool:
-        return (char in self.chars) != (self.others and not char.isascii())
+        found = self._lists(char) or (self.folds and (self._lists(char.lower()) or self._lists(char.upper())))
+        return found != self.negated
+
+    def _lists(self, char: str) -> bool:
+        if char in self.chars:
+            return True
+        if len(char) != 1:
+            return False  # of some the other case are two
+        number = ord(char)
+        at = bisect(self.ranges, (number, sys.maxunicode)) - 1
+        if at >= 0 and number <= self.ranges[at][1]:
+            return True
+        return bool(self.categories) and category(char) in self.categories
 
 
 class Place(Value):
@@ -111,7 +133,6 @@ class _Parser:
         self.at = 0
         self.folds = False
         """Whether upper and lower case are the same."""
-        self.beyond = 0
 
     def ahead(self, what: str) -> bool:
         return self.text.startswith(what, self.at)
@@ -192,7 +213,7 @@ class _Parser:
         if char == "[":
             return self.bracket()
         if char == ".":
-            return Chars(_ALL - {"\n"}, others=True)
+            return Chars(frozenset("\n"), negated=True)
         if char in "^$":
             return Place("A" if char == "^" else "z")
         if char in "*+?":
@@ -232,21 +253,29 @@ class _Parser:
         if char in _PLACES:
             return Place(char)
         found = self.escaped_class(char)
-        return self.literal(self.escaped_char(char)) if found is None else found
+        return self.literal(self.escaped_char(char)) if found is None else found.replace(folds=self.folds)
 
     def escaped_class(self, char: str) -> Chars | None:
         if char.lower() in _CLASSES:
             found = Chars(_CLASSES[char.lower()])
         elif char in "pP":
             name = self.until("}") if self.take("{") else self.next()
-            negated = name.startswith("^")
-            category = _CATEGORIES.get(name.removeprefix("^"))
-            if category is None:
-                raise ExpressionError(f"the class {name} is not known")
-            found = _negated(Chars(category)) if negated else Chars(category)
+            found = _of_unicode(name.removeprefix("^"))
+            if name.startswith("^"):
+                found = self.others(found)
         else:
             return None
-        return _negated(found) if char.isupper() else found
+        return self.others(found) if char.isupper() else found
+
+    def others(self, found: Chars) -> Chars:
+        """What a class does not have, which is of characters, of ranges or of categories."""
+        if found.ranges:
+            return Chars(ranges=_gaps(found.ranges))
+        if found.categories:
+            has_case = self.folds and found.categories & _CASED
+            return Chars(categories=_CATEGORIES - found.categories - (_CASED if has_case else frozenset()))
+        folded = frozenset(map(str.swapcase, found.chars)) if self.folds else frozenset()
+        return Chars(_ALL - found.chars - folded, _BEYOND)
 
     def escaped_char(self, char: str) -> str:
         if char in _ESCAPES:
@@ -267,48 +296,43 @@ class _Parser:
         return char
 
     def literal(self, char: str) -> Chars:
-        return self.folded(char)
+        return Chars(self.folded(char), folds=self.folds)
 
-    def folded(self, chars: Iterable[str], *, others: bool = False) -> Chars:
-        found = frozenset(chars)
-        if self.folds:
-            found = frozenset(case for char in found for case in (char.lower(), char.upper()) if len(case) == 1)
-        return Chars(found & _ALL, others=True) if others else Chars(found)
+    def folded(self, chars: Iterable[str]) -> frozenset[str]:
+        """Also characters with a case in common are the same then: the two small sigmas, say."""
+        cases = (str, str.lower, str.upper) if self.folds else (str,)
+        return frozenset(case(char) for char in chars for case in cases)
 
     def bracket(self) -> Chars:
         is_negated = self.take("^")
         chars: set[str] = set()
-        is_first, others = True, False
+        ranges: list[tuple[int, int]] = []
+        categories: set[str] = set()
+        is_first = True
         while is_first or not self.ahead("]"):
             is_first = False
-            if self.take("[:"):
-                chars |= self.named()
-                continue
-            low = self.member()
+            low = self.named() if self.take("[:") else self.member()
             if isinstance(low, Chars):
                 chars |= low.chars
-                others |= low.others
+                ranges += low.ranges
+                categories |= low.categories
             elif self.ahead("-") and not self.ahead("-]"):
                 self.at += 1
                 high = self.member()
                 if isinstance(high, Chars) or high < low:
                     raise ExpressionError("a range is the wrong way round")
-                self.beyond += max(ord(high) - max(ord(low), 127), 0)
-                if self.beyond > MOST_BEYOND:
-                    raise ExpressionError(f"ranges of more than {MOST_BEYOND:,} characters that are not ASCII")
-                chars |= {chr(code) for code in range(ord(low), ord(high) + 1)}
+                ranges.append((ord(low), ord(high)))
             else:
                 chars.add(low)
         self.at += 1
-        found = self.folded(chars, others=others)
-        return _negated(found) if is_negated else found
+        return Chars(self.folded(chars), _merged(ranges), frozenset(categories), self.folds, is_negated)
 
-    def named(self) -> frozenset[str]:
+    def named(self) -> Chars:
         name = self.until(":]")
         found = _NAMED.get(name.removeprefix("^"))
         if found is None:
             raise ExpressionError(f"the class {name} is not known")
-        return _ALL - found if name.startswith("^") else found
+        return self.others(Chars(found)) if name.startswith("^") else Chars(found)
 
     def member(self) -> str | Chars:
         char = self.next()
@@ -319,8 +343,31 @@ class _Parser:
         return self.escaped_char(escaped) if found is None else found
 
 
-def _negated(chars: Chars) -> Chars:
-    return Chars((_ALL - chars.chars) | (chars.chars - _ALL), others=not chars.others)
+def _of_unicode(name: str) -> Chars:
+    if name == "Latin":
+        return Chars(ranges=_LATIN)
+    if name == "Any":
+        return Chars(categories=_CATEGORIES)
+    found = frozenset(one for one in _CATEGORIES if name in (one, one[0])) - {_UNASSIGNED}
+    if not found:
+        raise ExpressionError(f"the class {name} is not known")
+    return Chars(categories=found)
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _gaps(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Between these, which are sorted and do not meet."""
+    bounds = [-1, *(bound for low, high in ranges for bound in (low, high)), sys.maxunicode + 1]
+    return tuple((end + 1, begin - 1) for end, begin in zip(bounds[::2], bounds[1::2], strict=True) if end + 1 < begin)
 
 
 def _is_number(text: str) -> bool:

@@ -58,7 +58,8 @@ def test_what_python_says_otherwise(text: str, matched: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["(", "a**", "[b", "(?=a)", r"\1", "x{1001}", "(?<!a)", r"\p{Foo}", "*", "a)", "[z-a]", "(?x)a", "(" * 200, "a\\",
+    ["(", "a**", "[b", "(?=a)", r"\1", "x{1001}", "(?<!a)", r"\p{Foo}", r"\p{Cn}", r"\p{}", "*", "a)",
+     "[z-a]", "(?x)a", "(" * 200, "a\\",
      "((a{100}){100}){10}", r"\x{zz}", "(?P<1>a)", "x{3,2}"],
 )  # fmt: skip
 def test_what_is_refused(text: str) -> None:
@@ -128,9 +129,54 @@ def test_characters_that_are_not_ascii_stand_for_themselves(text: str) -> None:
     assert [found.matches(name) for name in BEYOND] == [bool(re.fullmatch(text, name, flags)) for name in BEYOND]
 
 
-def test_ranges_of_very_many_characters_are_refused() -> None:
-    with pytest.raises(ExpressionError, match="ranges of more than"):
-        Matcher(r"[\x{80}-\x{10ffff}]")
+AROUND = ("é", "É", "ß", "中", "Я", "٣", "€", "ǅ", "aé", "a", "A", "1", "_", "-", "σ", "ς", "\U0001d400", "ª")
+
+
+@pytest.mark.parametrize(
+    ("text", "matched"),
+    [
+        (r"[^\x00-\x{10FFFF}]*", ""),
+        (r"[\x{4e00}-\x{9fff}]+", "中"),
+        (r"[\x{80}-\x{10ffff}]", "é É ß 中 Я ٣ € ǅ σ ς \U0001d400 ª"),
+        (r"\pL+", "é É ß 中 Я ǅ aé a A σ ς \U0001d400 ª"),
+        (r"\PL", "٣ € 1 _ -"),
+        (r"\p{Lu}", "É Я A \U0001d400"),
+        (r"[^\P{Lu}]", "É Я A \U0001d400"),
+        (r"(?i)[\p{Lu}ß]", "é É ß Я ǅ a A σ ς \U0001d400"),
+        (r"(?i)\P{Lu}", "中 ٣ € 1 _ - ª"),
+        (r"\p{^L}", "٣ € 1 _ -"),
+        (r"[\p{Nd}_]", "٣ 1 _"),
+        (r"\p{Latin}+", "é É ß ǅ aé a A ª"),
+        (r"\P{Latin}", "中 Я ٣ € 1 _ - σ ς \U0001d400"),
+        (r"\p{Any}", "é É ß 中 Я ٣ € ǅ a A 1 _ - σ ς \U0001d400 ª"),
+        (r"\P{Any}", ""),
+        (r"\p{S}", "€"),
+        ("[[:alpha:]]", "a A"),
+        ("[[:^alpha:]]", "é É ß 中 Я ٣ € ǅ 1 _ - σ ς \U0001d400 ª"),
+        ("[^[:^alpha:]é]", "a A"),
+        ("(?i)[[:^lower:]]", "é É ß 中 Я ٣ € ǅ 1 _ - σ ς \U0001d400 ª"),
+        ("(?i)[а-я]", "Я"),
+        ("(?i)[^а-я]", "é É ß 中 ٣ € ǅ a A 1 _ - σ ς \U0001d400 ª"),
+        ("(?i)ς", "σ ς"),
+    ],
+)
+def test_characters_beyond_ascii_are_in_classes_and_ranges_as_in_re2(text: str, matched: str) -> None:
+    """What is matched is what Go's package for them says."""
+    assert list(filter(Matcher(text).matches, AROUND)) == matched.split()
+
+
+def test_an_expression_with_very_many_ranges_is_quick() -> None:
+    """A character is looked for among them by halves, and the number of characters in them does not count."""
+    text = "".join(f"\\x{{{low:x}}}-\\x{{{low + 99:x}}}" for low in range(256, 30_000, 200))
+    found = Matcher(f"[{text}]*")
+    (chars,) = [chars for chars in found._chars if chars is not None]
+    assert len(chars.ranges) == 149
+    assert [found.matches(chr(256 + place)) for place in (0, 99, 100, 199, 200)] == [True, True, False, False, True]
+
+
+def test_ranges_that_meet_are_one() -> None:
+    (chars,) = [chars for chars in Matcher("[а-нл-яб-вg-ia-f]")._chars if chars is not None]
+    assert chars.ranges == ((ord("a"), ord("i")), (ord("а"), ord("я")))
 
 
 def test_an_expression_may_have_fewer_states() -> None:
