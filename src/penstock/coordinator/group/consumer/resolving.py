@@ -33,6 +33,8 @@ MayDescribe = Callable[[str], bool]
 """Whether a client may know of a topic."""
 
 _Matches = dict[str, tuple[str, ...]]
+_Refusals = dict[str, str]
+"""Expressions that match nothing, and why."""
 
 
 def check(expression: str) -> None:
@@ -61,14 +63,16 @@ def resolve_if_due(house: ConsumerTable, group: ConsumerGroup, may_describe: May
     house.table.send(Calculation(partial(_match, wanted, names)), then)
 
 
-def _match(expressions: Sequence[str], names: Sequence[str]) -> _Matches:
+def _match(expressions: Sequence[str], names: Sequence[str]) -> tuple[_Matches, _Refusals]:
     found: _Matches = {}
+    refused: _Refusals = {}
     for expression in expressions:
         try:
             found[expression] = tuple(sorted(filter(Matcher(expression).matches, names)))
-        except ExpressionError:
-            found[expression] = ()  # one that takes too long, or of a coordinator that knows more
-    return found
+        except ExpressionError as error:  # one that takes too long, or of a coordinator that knows more
+            found[expression] = ()
+            refused[expression] = str(error)
+    return found, refused
 
 
 def _matched(
@@ -77,14 +81,17 @@ def _matched(
     may_describe: MayDescribe,
     version: int,
     began_ms: int,
-    found: _Matches | None,
+    found: tuple[_Matches, _Refusals] | None,
     error: ErrorCode,
     now_ms: int,
 ) -> None:
     if found is None:
         group.is_resolving = False
-    else:
-        _write_some(house, group, may_describe, version, began_ms, deque(found.items()), now_ms)
+        return
+    matches, refused = found
+    for expression, why in refused.items():
+        house.table.note(f"group {group.group_id}: {expression} matches no topics, and its members lose them: {why}")
+    _write_some(house, group, may_describe, version, began_ms, deque(matches.items()), now_ms)
 
 
 def _write_some(
