@@ -176,6 +176,8 @@ class _Parser:
                 literal = self.text[self.at :] if stop < 0 else self.until("\\E")
                 self.at = len(self.text) if stop < 0 else self.at
                 parts += map(self.literal, literal)
+                if literal:
+                    parts.append(self.repeated(parts.pop()))
             else:
                 parts.append(self.repeated(self.single(depth)))
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))

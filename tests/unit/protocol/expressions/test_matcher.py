@@ -41,6 +41,9 @@ def test_whole_names_as_python_would(text: str) -> None:
     [
         (r"\Qa.b\E", ["a.b"]),
         (r"\Qa.b", ["a.b"]),
+        (r"\Qfo\E{2}", ["foo"]),
+        (r"\Qaaaa\E+b", ["aaaaab"]),
+        (r"\Qa.\E?\Qb\E*?", ["a", "a.b"]),
         ("[[:alpha:]]+", ["a", "b", "foo", "FOO", "foobar", "axb", "aaaaab", "ababc", "xx"]),
         (r"\p{Lu}+", ["FOO"]),
         (r"\PL+", [""][1:]),
@@ -59,7 +62,7 @@ def test_what_python_says_otherwise(text: str, matched: list[str]) -> None:
 @pytest.mark.parametrize(
     "text",
     ["(", "a**", "[b", "(?=a)", r"\1", "x{1001}", "(?<!a)", r"\p{Foo}", r"\p{Cn}", r"\p{}", "*", "a)",
-     "[z-a]", "(?x)a", "(" * 200, "a\\",
+     "[z-a]", r"\Qa\E**", "(?x)a", "(" * 200, "a\\",
      "((a{100}){100}){10}", r"\x{zz}", "(?P<1>a)", "x{3,2}"],
 )  # fmt: skip
 def test_what_is_refused(text: str) -> None:
