@@ -56,9 +56,7 @@ class Matcher:
         self._work = 0
 
     def matches(self, name: str) -> bool:
-        """Raises ExpressionError when the work of all calls gets too much."""
-        if self._work > self._most_work:
-            raise ExpressionError("it takes too long")
+        """Raises ExpressionError as soon as the work of all calls gets too much."""
         at = self._begin
         for char in name:
             following = self._steps.get((at, char))
@@ -86,6 +84,8 @@ class Matcher:
 
     def _closed(self, at: _Set, char: str) -> set[int]:
         """With all that is reached without a character."""
+        if self._work > self._most_work:
+            raise ExpressionError("it takes too long")
         states, before = at
         found: set[int] = set()
         to_do = list(states)

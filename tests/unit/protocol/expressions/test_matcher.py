@@ -1,10 +1,11 @@
 """Expressions match whole names, as RE2 has it, and none takes long."""
 
 import re
+from random import Random
 
 import pytest
 
-from penstock.protocol.expressions.matcher import A_SET, MOST_REMEMBERED, Matcher
+from penstock.protocol.expressions.matcher import A_SET, MOST_REMEMBERED, MOST_STATES, Matcher
 from penstock.protocol.expressions.parse import ExpressionError
 
 NAMES = (
@@ -80,10 +81,19 @@ def test_none_is_catastrophic(text: str) -> None:
 
 
 def test_all_together_have_a_limit() -> None:
-    found = Matcher("(a|b){0,200}", most_work=100)
-    found.matches("ab" * 50)
+    found = Matcher("(a|b){0,200}", most_work=30)
+    assert found.matches("a")
     with pytest.raises(ExpressionError, match="too long"):
-        found.matches("a")
+        list(map(found.matches, ("ab", "ba", "aab", "bab")))
+
+
+def test_the_limit_holds_within_a_long_name() -> None:
+    """A transactional id may have 32,767 letters, each of which leads to another set of states."""
+    random = Random(1)
+    found = Matcher("[ab]*a" + ".{1000}" * 4, most_work=50_000)
+    with pytest.raises(ExpressionError, match="too long"):
+        found.matches("".join(random.choices("ab", k=6_000)))
+    assert found._work < 50_000 + MOST_STATES
 
 
 @pytest.mark.parametrize(
