@@ -251,7 +251,7 @@ class Dispatcher:
         """
         slices, cls = self._node.slices, served.request_class
         async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame)):
-            request = await slices.work(partial(_decoded, cls, context.api_version, frame, position, items))
+            request = await slices.taken_apart(partial(_decoded, cls, context.api_version, frame, position, items))
             del frame
             if served.holds_room:
                 return await self._answered_apart(served, context, request)

@@ -3,8 +3,9 @@
 A long answer is a generator. Between two steps of at most half a millisecond it yields None; work that cannot be cut,
 but needs nothing of the node, it yields as a function without arguments, which runs in a thread, and what it has to
 wait for as an awaitable; the result (or error) of both comes back. However many long answers a node has, one slice of
-them runs at a time, and one such work: what they unpack together is what one of them does. A few are under way at a
-time; the others have not begun but for their first slice, so that what they have made so far is bounded as well.
+them runs at a time, and one such work: what they unpack together is what one of them does. Requests wait for no such
+work to be taken apart. A few answers are under way at a time; the others have not begun but for their first slice, so
+that what they have made so far is bounded as well.
 """
 
 import asyncio
@@ -76,10 +77,14 @@ async def to_its_end(work: Awaitable[T]) -> T:
         del future, work  # an error of it would hold this frame, and the frame the error
 
 
+async def _in_a_thread(work: Callable[[], T]) -> T:
+    return await to_its_end(asyncio.get_running_loop().run_in_executor(None, work))
+
+
 class Slices:
     """What the long answers of one node share."""
 
-    __slots__ = ("_clock_ns", "_turn", "_unawaited", "_under_way", "_working", "memory")
+    __slots__ = ("_clock_ns", "_parsing", "_turn", "_unawaited", "_under_way", "_working", "memory")
 
     def __init__(self, memory_bytes: int = -1, clock_ns: Callable[[], int] = lambda: 0) -> None:
         """By default the clock stands still: a slice ends by its steps."""
@@ -88,6 +93,7 @@ class Slices:
         self._under_way = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
         self._turn = asyncio.Lock()
         self._working = asyncio.Lock()
+        self._parsing = asyncio.Lock()
         self._unawaited: dict[asyncio.Future[Any], None] = {}
 
     def answer(self, steps: Steps[T]) -> T | Awaitable[T]:
@@ -162,7 +168,12 @@ class Slices:
     async def work(self, work: Callable[[], T]) -> T:
         """The result of work in a thread, one at a time."""
         async with self._working:
-            return await to_its_end(asyncio.get_running_loop().run_in_executor(None, work))
+            return await _in_a_thread(work)
+
+    async def taken_apart(self, parse: Callable[[], T]) -> T:
+        """What a thread makes of a large request: one at a time as well, beside other work, which may take seconds."""
+        async with self._parsing:
+            return await _in_a_thread(parse)
 
     async def each(self, items: Sequence[T], at_once: int, do: Callable[[Sequence[T]], object]) -> None:
         """Do something with very many items, `at_once` in a turn."""

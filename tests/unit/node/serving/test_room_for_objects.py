@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 from tests.unit.node.served_node import serving
-from tests.unit.node.serving.test_request_memory import LARGE, LIMIT
+from tests.unit.node.serving.test_request_memory import HEARTBEAT, LARGE, LIMIT
 
 from penstock.node.serving import frames
 from penstock.node.serving.frames import RequestMemory
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
+from penstock.node.serving.slices import Steps
 from penstock.protocol.messages.heartbeat import HeartbeatResponse
+from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey
 
 
@@ -46,6 +49,26 @@ async def test_objects_of_a_large_request_have_room_until_it_is_answered(patienc
         goes_on.set()
         for client in clients:
             assert (await client.receive(ApiKey.HEARTBEAT, 4))[0] == 7
+
+
+async def test_a_large_request_waits_for_no_work_of_others() -> None:
+    ends = threading.Event()
+
+    def works(*_: Any) -> Steps[ListGroupsResponse]:
+        yield ends.wait
+        return ListGroupsResponse()
+
+    listing = Handler(ApiKey.LIST_GROUPS, 0, 0, works, NOTHING)
+    async with serving(HEARTBEAT, listing) as node:
+        worker, client = [await node.connect() for _ in range(2)]
+        worker.send(ListGroupsRequest(), 0)
+        assert await (await node.connect()).lives()
+        client.writer.write(LARGE)
+        try:
+            async with asyncio.timeout(10):
+                assert (await client.receive(ApiKey.HEARTBEAT, 4))[0] == 7
+        finally:
+            ends.set()
 
 
 async def test_what_only_waits_hears_of_others_that_need_its_room() -> None:

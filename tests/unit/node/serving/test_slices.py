@@ -233,3 +233,26 @@ async def test_very_many_items_are_done_some_in_a_turn(count: int, at_once: int,
     await Slices().each(list(range(count)), at_once, lambda items: done.append(list(items)))
     assert [len(items) for items in done] == parts
     assert [item for items in done for item in items] == list(range(count))
+
+
+async def test_requests_are_taken_apart_one_at_a_time_beside_other_work() -> None:
+    """That may take seconds: what a stranger has a thread look at."""
+    slices, ends, at_once, most = Slices(), threading.Event(), list[int](), list[int]()
+
+    def parse() -> str:
+        at_once.append(1)
+        most.append(len(at_once))
+        time.sleep(0)
+        at_once.pop()
+        return "parsed"
+
+    working = asyncio.ensure_future(slices.work(ends.wait))
+    parsing = [asyncio.ensure_future(slices.taken_apart(parse)) for _ in range(5)]
+    try:
+        async with asyncio.timeout(10):
+            assert await asyncio.gather(*parsing) == ["parsed"] * 5
+        assert not working.done()
+        assert max(most) == 1
+    finally:
+        ends.set()
+    await working

@@ -89,7 +89,7 @@ async def _fetch_apart(broker: Broker, context: RequestContext, frame: memoryvie
     """It has room for its objects until it is answered; one that waits for records makes way for who needs that."""
     memory, version = broker.slices.memory, context.api_version
     async with memory.lent(OBJECTS_PER_BYTE * len(frame)):
-        request, wanted = await broker.slices.work(partial(_taken_apart, frame, position, version))
+        request, wanted = await broker.slices.taken_apart(partial(_taken_apart, frame, position, version))
         del frame
         try:
             planned = broker.slices.answer(_planned(broker, context, request, wanted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -221,6 +222,19 @@ async def test_a_large_request_has_room_while_it_waits_and_makes_way_for_what_ne
         assert len(partitions_of(await poll)) == partitions
         await came.wait()
     assert waiting_at(wide) == 0
+
+
+async def test_a_large_request_waits_for_no_work_of_others_to_be_taken_apart(wide: Node) -> None:
+    asked, ends = about_all(max_wait_ms=0), threading.Event()
+    asked.rack_id = "r" * 20_000
+    working = asyncio.ensure_future(wide.broker.slices.work(ends.wait))
+    try:
+        async with asyncio.timeout(10):
+            got = await (await long_poll(wide, asked))
+    finally:
+        ends.set()
+    assert len(partitions_of(got)) == 2 * WIDE
+    assert await working
 
 
 async def test_very_many_changes_to_a_session_are_made_in_slices(node: Node) -> None:
