@@ -121,10 +121,10 @@ class Node:
         assert isinstance(partition, IsrPartition)
         return partition
 
-    def dispatch(self, message: Message, version: int) -> list[ResponsePart] | Waiting:
+    def dispatch(self, message: Message, version: int, client_id: str = "test") -> list[ResponsePart] | Waiting:
         """What the dispatcher makes of a request."""
         self._correlation_id += 1
-        frame = memoryview(bytearray(encode_request(message, version, self._correlation_id, "test")))[4:]
+        frame = memoryview(bytearray(encode_request(message, version, self._correlation_id, client_id)))[4:]
         return self.dispatcher.dispatch(frame, PEER)
 
     def decode(self, message: Message, version: int, parts: list[ResponsePart]) -> Message:

@@ -1,7 +1,6 @@
 """What enforces the quotas of clients on a node: which of its APIs and listeners are for nodes, and its metrics."""
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
@@ -20,12 +19,10 @@ from penstock.node.metrics.registry import Counter, Group, Labels
 from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, Authorizer
 from penstock.node.serving.handler import load_handlers
 from penstock.node.serving.rules import BETWEEN_NODES
-from penstock.node.serving.session import ANONYMOUS, Session
+from penstock.node.serving.session import ANONYMOUS, NODES_CLIENT_ID, Session
 from penstock.node.serving.throttle import ClientThrottle
 from penstock.protocol.acls import CLUSTER_NAME
 
-NODES_CLIENT_ID: Final = re.compile(r"penstock-\d+")
-"""As `links` names nodes."""
 LABELS: Final = ("user", "client-id")
 _FIGURES: Final = (
     (Group.PRODUCE_QUOTAS, PRODUCER_BYTE_RATE, "byte-total", "Bytes of produce requests of who share the quota"),

@@ -86,10 +86,9 @@ class Connection(asyncio.BufferedProtocol):
         self._max_frame_bytes = self._buffers.max_frame_bytes
         self._listener = listener
         self._transport: asyncio.Transport | None = None
-        self._backlog = b""
         self._frame: memoryview | None = None
         self._frame_size = self._filled = self._room = self.began_ns = 0
-        self._out = Outgoing()
+        self._backlog, self._out = b"", Outgoing()
         self._waiting: list[Slot] = []
         self._held_by_request = self._lacks_memory = self._reading_paused = False
         self._turn_is_over = self._proceeds_later = self._is_muted = self._ending = self._closed = False
@@ -124,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._filled < self._frame_size:
             self._filled += nbytes
             if self._filled == self._room < self._frame_size:
-                self._has_memory(self._frame_size, self._filled)
+                self._has_memory(self._frame_size, self._frame[: self._filled])
                 self._end_turn()
         else:
             self._keep(self._buffers.shared[:nbytes])
@@ -218,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             begin = position + 4
             if begin + size > end:
-                if self._has_memory(size, end - begin):
+                if self._has_memory(size, received[begin:end]):
                     self._start_frame(received[begin:end], size)
                     return
                 break
@@ -260,12 +259,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             self._reading_paused = True
 
-    def _has_memory(self, size: int, filled: int) -> bool:
+    def _has_memory(self, size: int, beginning: memoryview) -> bool:
         """Whether a frame may be received, or received on; if not, the connection is held until it may."""
-        self._room = min(size, filled + READ_BYTES)
+        self._room = min(size, len(beginning) + READ_BYTES)
         if size > FREE_BYTES:
-            peer = self._peer("does not send its request to the end")
-            self._lacks_memory = not self._memory.take(self, self._room, self._memory_came, peer, size - filled)
+            rest, peer = size - len(beginning), self._peer("does not send its request to the end")
+            waits = self._connections.dispatcher.waits_for_room(beginning, self.session)
+            self._lacks_memory = not self._memory.take(self, self._room, self._memory_came, peer, rest, waits=waits)
             if self._lacks_memory:
                 self._pause_reading()
         return not self._lacks_memory

@@ -27,6 +27,7 @@ from penstock.node.serving.session import Session
 from penstock.node.serving.slices import Slices, comes_later, now_or_later, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
+from penstock.protocol.errors import DecodeError
 from penstock.protocol.requests.api import Api, ApiKey, api_of
 from penstock.protocol.requests.framing import (
     encode_response,
@@ -110,6 +111,10 @@ class _Served:
         self.answer = partial(self._judged, small) if is_judged_here else small
         self.answer_large = partial(self._judged, large) if is_judged_here else large
 
+    def waits_for_room(self, context: RequestContext) -> bool:
+        """Not what nodes ask for themselves: who has room may wait for that, as a producer does for followers."""
+        return self.handler.carries or not context.comes_from_a_node
+
     def _judged(self, function: Callable[..., Any], node: Node, context: RequestContext, request: Message) -> Any:
         return judged(self.handler.rule, partial(function, node, context), node, context, request)
 
@@ -175,6 +180,18 @@ class Dispatcher:
         served = self._served.get(int.from_bytes(frame[:2], "big"))
         return served is None or served.handler.pipelined
 
+    def waits_for_room(self, beginning: memoryview, session: Session | None) -> bool:
+        """Whether a large frame that begins so waits for others that have room; a cut header does not say who asks."""
+        if session is None or session.has_to_log_in:
+            return True
+        try:
+            api_key, version, correlation_id, client_id, _ = read_request_header(beginning)
+        except DecodeError:
+            return True
+        served = self._served.get(api_key)
+        context = RequestContext(api_key, version, correlation_id, client_id, session, self._authorizer)
+        return served is None or served.waits_for_room(context)
+
     def dispatch(
         self, frame: memoryview, session: Session, charge: Charge | None = None
     ) -> list[ResponsePart] | Waiting:
@@ -225,7 +242,7 @@ class Dispatcher:
         self, served: _Served, context: RequestContext, reply: Awaitable[Any], *, may_be_long: bool
     ) -> Waiting:
         if may_be_long or served.is_sliced:
-            return Waiting(served.apart, context, self._answer_long(served.handler, context, reply))
+            return Waiting(served.apart, context, self._answer_long(served, context, reply))
         return Waiting(served.handler, context, reply)
 
     async def _apart(self, answer: Callable[..., Awaitable[list[ResponsePart]]], *of: Any) -> list[ResponsePart]:
@@ -249,9 +266,11 @@ class Dispatcher:
 
         The objects have room until it is answered; but what waits for other clients must not keep them out.
         """
-        slices, cls = self._node.slices, served.request_class
-        async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame)):
-            request = await slices.taken_apart(partial(_decoded, cls, context.api_version, frame, position, items))
+        slices, cls, waits = self._node.slices, served.request_class, served.waits_for_room(context)
+        async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame), waits=waits):
+            decoded = partial(_decoded, cls, context.api_version, frame, position, items)
+            request = await slices.taken_apart(decoded, waits=waits)
+            del decoded
             del frame
             if served.holds_room:
                 return await self._answered_apart(served, context, request)
@@ -260,11 +279,9 @@ class Dispatcher:
     async def _answered_apart(self, served: _Served, context: RequestContext, request: Message) -> list[ResponsePart]:
         return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))
 
-    async def _answer_long(
-        self, handler: Handler, context: RequestContext, reply: Awaitable[Any]
-    ) -> list[ResponsePart]:
-        async with self._node.slices.memory.lent(ANSWER_BYTES):
-            return await self.encode_apart(handler, context, reply)
+    async def _answer_long(self, served: _Served, context: RequestContext, reply: Awaitable[Any]) -> list[ResponsePart]:
+        async with self._node.slices.memory.lent(ANSWER_BYTES, waits=served.waits_for_room(context)):
+            return await self.encode_apart(served.handler, context, reply)
 
     async def encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         """A thread makes bytes of an answer that is long, or may be."""

@@ -80,6 +80,7 @@ class RequestMemory:
     here as a whole go first; then the frame that lacks least, of new ones that of the host that holds least, and in
     every second turn the one that came first, so that none waits for ever behind shorter ones. Alone,
     each may have more than there is; and one frame at a time always may, so that they do not wait for each other.
+    What must not wait for those who have room (what nodes ask: clients' requests wait for that) takes it, room or not.
     Where something waits, a peer that stands still loses what it has.
     """
 
@@ -130,15 +131,23 @@ class RequestMemory:
         return bool(self.wishes)
 
     def take(
-        self, key: Hashable, size: int, go_on: Callable[[], object], peer: Peer | None = None, rest: int = 0
+        self,
+        key: Hashable,
+        size: int,
+        go_on: Callable[[], object],
+        peer: Peer | None = None,
+        rest: int = 0,
+        *,
+        waits: bool = True,
     ) -> bool:
-        """Whether the key has so much in all now; if not, `go_on` is called when it has.
+        """Whether the key has so much in all now, as it has where it never `waits`; if not, `go_on` is called then.
 
         `rest` is what the frame of a peer lacks. Without a peer it is work on a request that is here as a whole.
         """
         share = self._held.get(key)
-        if share is not None and (share.size >= size or key is self._beyond):
-            self._hold(key, max(size, share.size), peer)
+        has = 0 if share is None else share.size
+        if not waits or (share is not None and (has >= size or key is self._beyond)):
+            self._hold(key, max(size, has), peer)
             return True
         self.wishes[key] = wish = _Wish(rest, next(self._numbers), key, size, go_on, peer)
         if peer is None:
@@ -175,11 +184,11 @@ class RequestMemory:
         self._grant()
 
     @asynccontextmanager
-    async def lent(self, size: int) -> AsyncIterator[None]:
+    async def lent(self, size: int, *, waits: bool = True) -> AsyncIterator[None]:
         """Wait for so much, and hold it; with 0, until not all is held."""
         has_room = asyncio.Event()
         try:
-            if not self.take(has_room, size, has_room.set):
+            if not self.take(has_room, size, has_room.set, waits=waits):
                 await has_room.wait()
             yield
         finally:

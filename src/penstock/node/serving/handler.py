@@ -34,10 +34,19 @@ from types import GeneratorType
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.node.metrics.counts import ApiCounts
-from penstock.node.serving.access import ALL_ON, ALLOW_ALL, DESCRIBE_CLUSTER, RIGHTS_ON, Authorizer, Right, bits
+from penstock.node.serving.access import (
+    ALL_ON,
+    ALLOW_ALL,
+    CLUSTER_ACTION,
+    DESCRIBE_CLUSTER,
+    RIGHTS_ON,
+    Authorizer,
+    Right,
+    bits,
+)
 from penstock.node.serving.parts import Names
 from penstock.node.serving.rules import Rule
-from penstock.node.serving.session import Session
+from penstock.node.serving.session import NODES_CLIENT_ID, Session
 from penstock.node.serving.slices import Steps
 from penstock.protocol.acls import CLUSTER_NAME, Resource
 from penstock.protocol.value import Value
@@ -102,6 +111,11 @@ class RequestContext:
         return bits(right.operation for right in RIGHTS_ON[resource] if self.has(right, name))
 
     @property
+    def comes_from_a_node(self) -> bool:
+        """Whether it has a node's name and a node's right. Where all is allowed, the name has to do."""
+        return NODES_CLIENT_ID.fullmatch(self.client_id or "") is not None and self.has(CLUSTER_ACTION)
+
+    @property
     def cluster_operations(self) -> int:
         """What the client may do with the cluster: nothing, if it may not even describe it."""
         return self.operations_on(Resource.CLUSTER, CLUSTER_NAME) if self.has(DESCRIBE_CLUSTER) else 0
@@ -115,8 +129,9 @@ class Handler(Value):
     `parts`: a large request is then asked in parts (`parts`). Clients are told of it where its `feature`, if it has
     one, is at level 1 or above. One that `ends_with_client` is cancelled when the client goes while it waits: what it
     holds would stay as long as others are waited for. Neither that one holds room for the objects of a large request
-    while it waits, nor one that `polls`: that waits as long as its client says, or brings what waits so. Records in the
-    answer of one that `has_files` may lie in files.
+    while it waits, nor one that `polls`: that waits as long as its client says, or brings what waits so. What nodes ask
+    takes its room at once, but for one that `carries` what clients ask. Records in the answer of one that `has_files`
+    may lie in files.
     """
 
     api_key: int
@@ -133,6 +148,7 @@ class Handler(Value):
     feature: str | None = None
     ends_with_client: bool = False
     polls: bool = False
+    carries: bool = False
     has_files: bool = False
 
 
@@ -194,6 +210,7 @@ def handles(
     parts: Names = (),
     ends_with_client: bool = False,
     polls: bool = False,
+    carries: bool = False,
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare the decorated function as the handler of `api_key` for `versions` (lowest and newest, both served).
 
@@ -214,6 +231,7 @@ def handles(
             parts=parts,
             ends_with_client=ends_with_client,
             polls=polls,
+            carries=carries,
         )
         return function
 

@@ -1,5 +1,6 @@
 """Who asks: what is known of the other end of a connection."""
 
+import re
 from typing import Final
 
 from penstock.protocol.value import Value
@@ -24,6 +25,9 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 NODE: Final = Principal("Node", "broker")
 """A node that asks for itself in an envelope; no client has a principal of this type."""
+
+NODES_CLIENT_ID: Final = re.compile(r"penstock-\d+")
+"""As nodes name themselves to each other (`assembly/links.py`)."""
 
 
 class Session(Value):

@@ -10,6 +10,7 @@ that what they have made so far is bounded as well.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Generic, TypeGuard, TypeVar
 
@@ -96,8 +97,11 @@ class Slices:
         self._parsing = asyncio.Lock()
         self._unawaited: dict[asyncio.Future[Any], None] = {}
 
-    def answer(self, steps: Steps[T]) -> T | Awaitable[T]:
-        """The result, at once if the first slice brings it."""
+    def answer(self, steps: Steps[T], *, waits: bool = True) -> T | Awaitable[T]:
+        """The result, at once if the first slice brings it.
+
+        One that never `waits` goes on though many are under way, and itself has nothing to wait for.
+        """
         try:
             work = next(steps)
             if work is None:
@@ -105,7 +109,7 @@ class Slices:
         except StopIteration as stop:
             result: T = stop.value
             return result
-        return self._go_on(steps, work)
+        return self._go_on(steps, work) if waits else self._to_its_end(steps, work)
 
     def _first_slice(self, steps: Steps[Any]) -> Yielded:
         """What is left of it behind the first step, which most answers do not outlast."""
@@ -170,9 +174,12 @@ class Slices:
         async with self._working:
             return await _in_a_thread(work)
 
-    async def taken_apart(self, parse: Callable[[], T]) -> T:
-        """What a thread makes of a large request: one at a time as well, beside other work, which may take seconds."""
-        async with self._parsing:
+    async def taken_apart(self, parse: Callable[[], T], *, waits: bool = True) -> T:
+        """What a thread makes of a large request: one at a time as well, beside other work, which may take seconds.
+
+        One that never `waits` is done beside the others.
+        """
+        async with self._parsing if waits else nullcontext():
             return await _in_a_thread(parse)
 
     async def each(self, items: Sequence[T], at_once: int, do: Callable[[Sequence[T]], object]) -> None:

@@ -11,13 +11,16 @@ from tests.unit.node.served_node import serving
 from tests.unit.node.serving.test_request_memory import HEARTBEAT, LARGE, LIMIT
 
 from penstock.node.serving import frames
-from penstock.node.serving.frames import RequestMemory
-from penstock.node.serving.handler import Handler
+from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, Authorizer, Right
+from penstock.node.serving.frames import READ_BYTES, RequestMemory
+from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
 from penstock.node.serving.rules import NOTHING
+from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.slices import Steps
-from penstock.protocol.messages.heartbeat import HeartbeatResponse
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.api import ApiKey, OwnApiKey
+from penstock.protocol.requests.framing import encode_request
 
 
 @pytest.fixture
@@ -49,6 +52,64 @@ async def test_objects_of_a_large_request_have_room_until_it_is_answered(patienc
         goes_on.set()
         for client in clients:
             assert (await client.receive(ApiKey.HEARTBEAT, 4))[0] == 7
+
+
+@pytest.mark.parametrize(
+    ("client_id", "carries", "waits"),
+    [("penstock-2", False, False), ("penstock-2", True, True), ("penstock", False, True), ("n" * 200, False, True)],
+)
+async def test_what_nodes_ask_for_themselves_waits_for_no_room(
+    patience: None, client_id: str, *, carries: bool, waits: bool
+) -> None:
+    """Neither its frame nor its objects: clients that have all of it may wait for that node."""
+    asked = HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000, group_instance_id="i" * 30_000)
+    large = encode_request(asked, 4, 7, client_id)
+    async with serving(HEARTBEAT.replace(carries=carries), settings=LIMIT) as node:
+        memory, client = node.connections.memory, await node.connect()
+        memory.charge("clients", READ_BYTES)
+        client.writer.write(large[:100])
+        assert await (await node.connect()).lives()
+        client.writer.write(large[100:])
+        answer = asyncio.ensure_future(client.receive(ApiKey.HEARTBEAT, 4))
+        while not (answer.done() or memory.is_short):
+            assert await (await node.connect()).lives()
+        assert memory.is_short == waits
+        memory.give("clients")
+        assert (await answer)[0] == 7
+
+
+async def test_a_long_answer_to_a_node_waits_for_no_room(patience: None) -> None:
+    def answers(*_: Any) -> Steps[ListGroupsResponse]:
+        yield from [None] * 10
+        return ListGroupsResponse()
+
+    async with serving(Handler(ApiKey.LIST_GROUPS, 0, 0, answers, NOTHING), settings=LIMIT) as node:
+        client = await node.connect()
+        node.connections.memory.charge("clients", READ_BYTES)
+        client.writer.write(encode_request(ListGroupsRequest(), 0, 7, "penstock-2"))
+        async with asyncio.timeout(10):
+            assert (await client.receive(ApiKey.LIST_GROUPS, 0))[0] == 7
+
+
+def test_requests_in_which_nodes_carry_what_clients_ask_have_room_as_those_have() -> None:
+    handlers = [*load_handlers().values(), *load_handlers(CONTROLLER_HANDLERS).values()]
+    carrying = {handler.api_key for handler in handlers if handler.carries}
+    assert carrying == {ApiKey.ENVELOPE, OwnApiKey.FORWARD_TO_COORDINATOR}
+
+
+def test_a_node_has_a_name_and_a_right() -> None:
+    class OfOne(Authorizer):
+        def has(self, session: Session, right: Right, name: str) -> bool:
+            return session.principal.name == "node" and right == CLUSTER_ACTION
+
+    def comes_from_a_node(client_id: str | None, user: str, authorizer: Authorizer = ALLOW_ALL) -> bool:
+        session = Session("", 0, "", 0, Principal("User", user))
+        return RequestContext(ApiKey.FETCH, 18, 0, client_id, session, authorizer).comes_from_a_node
+
+    assert comes_from_a_node("penstock-2", "node", OfOne())
+    assert not comes_from_a_node("penstock-2", "mallory", OfOne())
+    assert comes_from_a_node("penstock-2", "ANONYMOUS")
+    assert not any(comes_from_a_node(name, "node", OfOne()) for name in (None, "", "penstock", "penstock-x", "test"))
 
 
 async def test_a_large_request_waits_for_no_work_of_others() -> None:

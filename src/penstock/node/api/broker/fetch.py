@@ -86,13 +86,17 @@ def _fetch(broker: Broker, context: RequestContext, request: FetchFrame) -> list
 
 
 async def _fetch_apart(broker: Broker, context: RequestContext, frame: memoryview | bytes, position: int) -> list[Any]:
-    """It has room for its objects until it is answered; one that waits for records makes way for who needs that."""
-    memory, version = broker.slices.memory, context.api_version
-    async with memory.lent(OBJECTS_PER_BYTE * len(frame)):
-        request, wanted = await broker.slices.taken_apart(partial(_taken_apart, frame, position, version))
-        del frame
+    """It has room for its objects until it is answered; one that waits for records makes way for who needs that.
+
+    A follower takes its room at once, and its turn: producers that wait for it may have all there is.
+    """
+    memory, waits = broker.slices.memory, not context.comes_from_a_node
+    async with memory.lent(OBJECTS_PER_BYTE * len(frame), waits=waits):
+        taken_apart = partial(_taken_apart, frame, position, context.api_version)
+        request, wanted = await broker.slices.taken_apart(taken_apart, waits=waits)
+        del frame, taken_apart
         try:
-            planned = broker.slices.answer(_planned(broker, context, request, wanted))
+            planned = broker.slices.answer(_planned(broker, context, request, wanted), waits=waits)
             plan = planned if isinstance(planned, FetchPlan) else await planned
         except KafkaError as error:
             return _refused(context, error)

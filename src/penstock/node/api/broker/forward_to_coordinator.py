@@ -46,7 +46,9 @@ FORWARDED: Final = frozenset(
 )
 
 
-@handles(OwnApiKey.FORWARD_TO_COORDINATOR, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True, polls=True)
+@handles(
+    OwnApiKey.FORWARD_TO_COORDINATOR, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True, polls=True, carries=True
+)
 async def forward_to_coordinator(
     broker: Broker, context: RequestContext, request: ForwardToCoordinatorRequest
 ) -> ForwardToCoordinatorResponse:

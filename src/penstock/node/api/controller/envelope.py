@@ -21,7 +21,7 @@ from penstock.protocol.schema import Message
 logger = logging.getLogger(__name__)
 
 
-@handles(ApiKey.ENVELOPE, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True)
+@handles(ApiKey.ENVELOPE, versions=(0, 0), rule=BETWEEN_NODES, pipelined=True, carries=True)
 async def envelope(node: ControllerNode, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     try:
         enclosed, asked = await opened_in_time(request, node, HANDED_ON, context)

@@ -79,8 +79,10 @@ def offsets(partition: PartitionData) -> list[int]:
 BATCH_BYTES = len(batch(b"a", b"a"))
 
 
-async def long_poll(node: Node, asked: FetchRequest, version: int = 13) -> asyncio.Task[FetchResponse]:
-    found = node.dispatch(asked, version)
+async def long_poll(
+    node: Node, asked: FetchRequest, version: int = 13, client_id: str = "test"
+) -> asyncio.Task[FetchResponse]:
+    found = node.dispatch(asked, version, client_id)
     assert isinstance(found, Waiting)
 
     async def wait() -> FetchResponse:

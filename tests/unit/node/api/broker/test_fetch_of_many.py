@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ from penstock.node.api.broker import fetch
 from penstock.node.api.broker.fetch import AT_ONCE, WIDE
 from penstock.node.partitions.fetch_sessions import CHANGES_A_STEP
 from penstock.node.serving.dispatch import Waiting
-from penstock.node.serving.slices import at_once
+from penstock.node.serving.slices import UNDER_WAY_AT_ONCE, Steps, at_once
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.requests.fetch import FetchFrame
@@ -249,6 +249,36 @@ async def test_very_many_changes_to_a_session_are_made_in_slices(node: Node) -> 
             changes, turns = len(session.wanted), turns + 1
     assert turns >= 3
     assert len(partitions_of(await poll)) == 10 * CHANGES_A_STEP
+
+
+async def test_a_follower_waits_for_nothing_that_clients_have(node: Node) -> None:
+    """All room, the thread that takes requests apart, and the places of long answers: producers wait for followers."""
+    session_id = response(node, request((0, 0), session=(0, 0))).session_id
+    asked = request(*((index, 0) for index in range(10 * CHANGES_A_STEP)), session=(session_id, 1))
+    slices, ends = node.broker.slices, threading.Event()
+
+    def long() -> Steps[object]:
+        yield None
+        return (yield ends.wait)
+
+    slices.memory.charge("producers", node.broker.config.queued_max_request_bytes)
+    others = [asyncio.ensure_future(slices.taken_apart(ends.wait))]
+    for _ in range(UNDER_WAY_AT_ONCE):
+        answer = slices.answer(long())
+        assert isinstance(answer, Awaitable)
+        others.append(asyncio.ensure_future(answer))
+    consumer = await long_poll(node, request(*((index, 0) for index in range(1000))))
+    try:
+        async with asyncio.timeout(10):
+            assert len(partitions_of(await (await long_poll(node, asked, client_id="penstock-2")))) == len(
+                asked.topics[0].partitions
+            )
+        assert not consumer.done()
+    finally:
+        ends.set()
+        slices.memory.give("producers")
+    assert await asyncio.gather(*others) == [True] * len(others)
+    assert len(partitions_of(await consumer)) == 1000
 
 
 def test_records_are_read_into_the_response_as_long_as_they_are_small(node: Node) -> None:
