@@ -252,15 +252,15 @@ OF_NODES: Final = frozenset(row.key for row in ROWS if row.rule is BETWEEN_NODES
 
 def passed_by(listeners: int) -> Mapping[int, Handler]:
     """The handlers of what the listeners of brokers, or of controllers, merely pass on, by API key."""
-    hands_on = listeners == BROKERS
-    function = _hand_on if hands_on else _decide
-    return {
-        row.key: Handler(row.key, *row.versions, function, row.rule, pipelined=not hands_on, hands_on=hands_on)
-        if not row.steps
-        else Handler(row.key, *row.versions, _answered_by(row.steps), row.rule)
-        for row in ROWS
-        if row.listeners & listeners
-    }
+    return {row.key: _passing(row, listeners) for row in ROWS if row.listeners & listeners}
+
+
+def _passing(row: Row, listeners: int) -> Handler:
+    if row.steps:
+        return Handler(row.key, *row.versions, _answered_by(row.steps), row.rule)
+    if listeners == BROKERS:
+        return Handler(row.key, *row.versions, _hand_on, row.rule, hands_on=True, asks_controller=True)
+    return Handler(row.key, *row.versions, _decide, row.rule, pipelined=True)
 
 
 def _answered_by(name: str) -> Callable[..., Steps[Any]]:

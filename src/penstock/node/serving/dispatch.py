@@ -27,7 +27,7 @@ from penstock.node.serving.session import Session
 from penstock.node.serving.slices import Slices, comes_later, now_or_later, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
-from penstock.protocol.errors import DecodeError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.requests.api import Api, ApiKey, api_of
 from penstock.protocol.requests.framing import (
     encode_response,
@@ -35,6 +35,7 @@ from penstock.protocol.requests.framing import (
     frame_response,
     read_request_header,
 )
+from penstock.protocol.requests.refusals import refusing
 from penstock.protocol.schema import Message
 
 request_log: Final = logging.getLogger("kafka.request.logger")
@@ -45,6 +46,8 @@ REPEATED_BYTES = 512
 REQUESTS_KEPT = 4096
 OBJECTS_PER_BYTE = 10
 """How much more the objects of a request take than its bytes, and its answer with them."""
+CROWDED: Final = KafkaError(ErrorCode.NOT_CONTROLLER, "very many large requests wait for the controller already")
+"""Nothing was decided: clients try again."""
 ANSWER_BYTES = 1024 * 1024
 """What a long answer to a small request is taken to need; its size is known when it is made."""
 
@@ -149,6 +152,11 @@ def _heard(whole: asyncio.Future[Any]) -> None:
     """An error is the client's to hear of, who may have gone."""
     if not whole.cancelled():
         whole.exception()
+
+
+def _settle(turn: asyncio.Future[bool], has_room: bool) -> None:
+    if not turn.done():
+        turn.set_result(has_room)
 
 
 class Dispatcher:
@@ -264,17 +272,35 @@ class Dispatcher:
     ) -> list[ResponsePart]:
         """Answer a large request: a thread makes objects of its bytes, and bytes of the answer.
 
-        The objects have room until it is answered; but what waits for other clients must not keep them out.
+        The objects have room until it is answered; but what waits for other clients must not keep them out, and what
+        waits for the controller has other room for that.
         """
         slices, cls, waits = self._node.slices, served.request_class, served.waits_for_room(context)
-        async with slices.memory.lent(OBJECTS_PER_BYTE * len(frame), waits=waits):
-            decoded = partial(_decoded, cls, context.api_version, frame, position, items)
-            request = await slices.taken_apart(decoded, waits=waits)
-            del decoded
-            del frame
-            if served.holds_room:
-                return await self._answered_apart(served, context, request)
-        return await self._answered_apart(served, context, request)
+        size, turn = OBJECTS_PER_BYTE * len(frame), asyncio.get_running_loop().create_future()
+        try:
+            async with slices.memory.lent(size, waits=waits):
+                decoded = partial(_decoded, cls, context.api_version, frame, position, items)
+                request = await slices.taken_apart(decoded, waits=waits)
+                del decoded, frame
+                if served.handler.asks_controller:
+                    if not await self._has_turn(turn, size):
+                        refusal = slices.answer(refusing(request, CROWDED))
+                        return await self.encode_apart(served.handler, context, refusal)
+                elif served.holds_room:
+                    return await self._answered_apart(served, context, request)
+            return await self._answered_apart(served, context, request)
+        finally:
+            slices.commands.give(turn)
+
+    async def _has_turn(self, turn: asyncio.Future[bool], size: int) -> bool:
+        """Whether a request has room to wait for the controller, where that may be away, once others have given theirs
+        back. Until then it waits in the room of all requests, and gives up when somebody needs that.
+        """
+        slices = self._node.slices
+        if slices.commands.take(turn, size, partial(_settle, turn, True)):
+            return True
+        with slices.memory.idle(partial(_settle, turn, False)):
+            return await turn
 
     async def _answered_apart(self, served: _Served, context: RequestContext, request: Message) -> list[ResponsePart]:
         return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))

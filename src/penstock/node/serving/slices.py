@@ -28,6 +28,8 @@ FIRST_SLICE_NS = 500_000
 """Nor has the first one so long after its first step: each connection may have one in the same turn of the loop."""
 
 UNDER_WAY_AT_ONCE = 4
+COMMANDS_PART = 4
+"""So much less memory than there is for all requests have those that wait for the controller."""
 
 
 class Pace:
@@ -85,12 +87,14 @@ async def _in_a_thread(work: Callable[[], T]) -> T:
 class Slices:
     """What the long answers of one node share."""
 
-    __slots__ = ("_clock_ns", "_parsing", "_turn", "_unawaited", "_under_way", "_working", "memory")
+    __slots__ = ("_clock_ns", "_parsing", "_turn", "_unawaited", "_under_way", "_working", "commands", "memory")
 
     def __init__(self, memory_bytes: int = -1, clock_ns: Callable[[], int] = lambda: 0) -> None:
         """By default the clock stands still: a slice ends by its steps."""
         self._clock_ns = clock_ns
         self.memory = RequestMemory(memory_bytes)
+        self.commands = RequestMemory(memory_bytes // COMMANDS_PART)
+        """For those that wait for the controller: it may be away for long, and they must not keep all others out."""
         self._under_way = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
         self._turn = asyncio.Lock()
         self._working = asyncio.Lock()

@@ -17,7 +17,9 @@ from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestC
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.slices import Steps
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey, OwnApiKey
 from penstock.protocol.requests.framing import encode_request
@@ -28,9 +30,9 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "STILL_S", 1000.0)
 
 
-@pytest.mark.parametrize("more", [{}, {"hands_on": True}, {"polls": True}, {"ends_with_client": True}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"polls": True}, {"ends_with_client": True}], ids=str)
 async def test_objects_of_a_large_request_have_room_until_it_is_answered(patience: None, more: dict[str, bool]) -> None:
-    """As one that waits for the controller; but what waits for other clients keeps none of them out."""
+    """But what waits for other clients keeps none of them out."""
     goes_on, begun = asyncio.Event(), list[int]()
 
     async def answers_later(*_: Any) -> HeartbeatResponse:
@@ -52,6 +54,65 @@ async def test_objects_of_a_large_request_have_room_until_it_is_answered(patienc
         goes_on.set()
         for client in clients:
             assert (await client.receive(ApiKey.HEARTBEAT, 4))[0] == 7
+
+
+class Away:
+    """A controller that is away until it `comes`."""
+
+    def __init__(self) -> None:
+        self.comes = asyncio.Event()
+        self.asked = 0
+        self.handler = Handler(ApiKey.HEARTBEAT, 4, 4, self.ask, NOTHING, asks_controller=True)
+
+    async def ask(self, *_: Any) -> HeartbeatResponse:
+        self.asked += 1
+        await self.comes.wait()
+        return HeartbeatResponse()
+
+
+LEAVE = Handler(ApiKey.LEAVE_GROUP, 0, 0, lambda *_: LeaveGroupResponse(), NOTHING)
+
+
+async def test_what_waits_for_the_controller_keeps_no_others_out(patience: None) -> None:
+    """The first one has room beside the others, and each further one makes way for the next that needs it."""
+    away = Away()
+    async with serving(away.handler, LEAVE, settings=LIMIT) as node:
+        clients = [await node.connect() for _ in range(5)]
+        answers = []
+        for number, client in enumerate(clients[:4]):
+            client.writer.write(LARGE)
+            answers.append(asyncio.ensure_future(client.receive(ApiKey.HEARTBEAT, 4)))
+            while not away.asked or sum(answer.done() for answer in answers) < number - 1:
+                assert await (await node.connect()).lives()
+        clients[4].send(LeaveGroupRequest(group_id="g" * 30_000, member_id="m" * 30_000), 0)
+        async with asyncio.timeout(10):
+            await clients[4].receive(ApiKey.LEAVE_GROUP, 0)
+            refused = [message for _, message in await asyncio.gather(*answers[1:])]
+        assert refused == [HeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)] * 3
+        assert (away.asked, answers[0].done()) == (1, False)
+        away.comes.set()
+        assert await answers[0] == (7, HeartbeatResponse())
+
+
+async def test_one_waits_for_the_controller_behind_the_other_where_nobody_else_needs_the_room(patience: None) -> None:
+    away = Away()
+    async with serving(away.handler, settings=LIMIT) as node:
+        clients = [await node.connect() for _ in range(2)]
+        for client in clients:
+            client.writer.write(LARGE)
+        for _ in range(20):
+            assert await (await node.connect()).lives()
+        assert away.asked == 1
+        away.comes.set()
+        async with asyncio.timeout(10):
+            for client in clients:
+                assert await client.receive(ApiKey.HEARTBEAT, 4) == (7, HeartbeatResponse())
+
+
+def test_what_asks_the_controller_is_known() -> None:
+    handlers = load_handlers().values()
+    asking = {handler.api_key for handler in handlers if handler.asks_controller}
+    assert asking == {handler.api_key for handler in handlers if handler.hands_on} | {ApiKey.INCREMENTAL_ALTER_CONFIGS}
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,20 @@ _HERE: Final = f"{__name__}."
 
 HANDLERS: Final[dict[int, Handler]] = {
     int(ApiKey.ALTER_CONFIGS): Handler(
-        int(ApiKey.ALTER_CONFIGS), 0, 2, later(f"{_HERE}alter_configs"), CONFIGS, hands_on=True
+        int(ApiKey.ALTER_CONFIGS),
+        0,
+        2,
+        later(f"{_HERE}alter_configs"),
+        CONFIGS,
+        hands_on=True,
+        asks_controller=True,
     ),
     int(ApiKey.INCREMENTAL_ALTER_CONFIGS): Handler(
-        int(ApiKey.INCREMENTAL_ALTER_CONFIGS), 0, 1, later(f"{_HERE}incremental_alter_configs"), (LOGGERS,)
+        int(ApiKey.INCREMENTAL_ALTER_CONFIGS),
+        0,
+        1,
+        later(f"{_HERE}incremental_alter_configs"),
+        (LOGGERS,),
+        asks_controller=True,
     ),
 }
