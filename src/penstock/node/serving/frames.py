@@ -80,7 +80,8 @@ class RequestMemory:
     here as a whole go first; then the frame that lacks least, of new ones that of the host that holds least, and in
     every second turn the one that came first, so that none waits for ever behind shorter ones. Alone,
     each may have more than there is; and one frame at a time always may, so that they do not wait for each other.
-    What must not wait for those who have room (what nodes ask: clients' requests wait for that) takes it, room or not.
+    What must not wait for those who have room (what nodes ask: clients' requests wait for that) takes it, room or not,
+    until twice as much is held as there is: a name that is all that says so may be anybody's.
     Where something waits, a peer that stands still loses what it has.
     """
 
@@ -146,7 +147,8 @@ class RequestMemory:
         """
         share = self._held.get(key)
         has = 0 if share is None else share.size
-        if not waits or (share is not None and (has >= size or key is self._beyond)):
+        takes_it = not waits and self._bytes < 2 * self._most
+        if takes_it or (share is not None and (has >= size or key is self._beyond)):
             self._hold(key, max(size, has), peer)
             return True
         self.wishes[key] = wish = _Wish(rest, next(self._numbers), key, size, go_on, peer)
