@@ -129,7 +129,7 @@ class CompactedHistory:
         except DecodeError as error:
             violated(f"{name}: a record of {partition} from {begin} on is damaged: {error}")
             return
-        self._note_aborted(log, high_watermark, end)
+        self._note_aborted(log, end)
         found = {offset: pair for offset, _, _, pair in read}
         self.tombstones.setdefault(name, set()).update(offset for offset, (_, value) in found.items() if value is None)
         if leads:
@@ -150,12 +150,14 @@ class CompactedHistory:
             violated(f"{name}: a reader of {partition} ends at {end} with other values than the whole history gives")
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
-    def _note_aborted(self, log: PartitionLog, high_watermark: int, end: int) -> None:
-        """Below `end` all records are known that there are; what is compacted may be aborted by a marker behind it."""
+    def _note_aborted(self, log: PartitionLog, end: int) -> None:
+        """Below `end` all records are known that there are; what is compacted may be aborted by a marker behind it, even
+        one that is not known to be committed: nobody writes one before its coordinator has decided for good.
+        """
         epoch_at = log.leader_epochs.epoch_at
-        for one in log.load().aborted.between(log.log_start_offset, high_watermark):
+        for one in log.load().aborted.between(log.log_start_offset, log.log_end_offset):
             marker = one.last_offset, epoch_at(one.last_offset), one.producer_id
-            if one.last_offset >= high_watermark or marker in self.noted:
+            if marker in self.noted:
                 continue
             if one.last_offset < end and not self.began_late:
                 self.noted.add(marker)
