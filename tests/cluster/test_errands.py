@@ -20,6 +20,7 @@ from penstock.node.assembly.start import RunningNode
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.node.coordinators.errands import Errands, Tell
 from penstock.node.coordinators.hosted import Hosted
+from penstock.node.environment.alarm import Turns
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import ErrorCode
@@ -71,7 +72,7 @@ def errands(cluster: Nodes) -> Watched:
 @pytest.fixture
 async def hosted(cluster: Nodes, errands: Watched) -> AsyncIterator[Errant]:
     """A machine on `here`, as a coordinator's host begins it."""
-    machine = Errant(partition(cluster, HERE, "here"), Tally(), lambda: 0, Compression.NONE, errands)
+    machine = Errant(partition(cluster, HERE, "here"), Tally(), Turns(lambda: 0), Compression.NONE, errands)
     await machine.read()
     await machine.take_over()
     yield machine
