@@ -151,8 +151,8 @@ class CompactedHistory:
         self.looked[name] = log, log.cleaned_to, max(end, begin)
 
     def _note_aborted(self, log: PartitionLog, end: int) -> None:
-        """Below `end` all records are known that there are; what is compacted may be aborted by a marker behind it, even
-        one that is not known to be committed: nobody writes one before its coordinator has decided for good.
+        """Below `end` all records are known that there are; what is compacted may be aborted by a marker behind it,
+        even one that is not known to be committed: nobody writes one before its coordinator has decided for good.
         """
         epoch_at = log.leader_epochs.epoch_at
         for one in log.load().aborted.between(log.log_start_offset, log.log_end_offset):
