@@ -118,8 +118,9 @@ class TransactionCoordinators:
         raise_for(_first_refusal(response), f"partitions for the transaction of {identity.transactional_id!r}")
         identity.added.update(dict.fromkeys(new))
 
-    def end(self, name: TransactionName, *, commits: bool) -> bool | None:
-        """Whether it has ended so, now or before; False where it has ended in the other way.
+    def end(self, name: TransactionName, *, commits: bool, limit_ms: int | None = None) -> bool | None:
+        """Whether it has ended so, now or before; False where it has ended in the other way. It is tried for
+        `limit_ms`, if that is less than the cluster's limit.
 
         Where the id is forgotten (transactional.id.expiration.ms) nobody knows: None. Of one that is kept it was
         carried out: it is never ended in another way.
@@ -130,7 +131,7 @@ class TransactionCoordinators:
             producer_epoch=name.epoch,
             committed=commits,
         )
-        response = self._asked(name.transactional_id, ApiKey.END_TXN, request, EndTxnResponse)
+        response = self._asked(name.transactional_id, ApiKey.END_TXN, request, EndTxnResponse, limit_ms=limit_ms)
         if response.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             return True if name.is_kept else None
         if response.error_code in NOT_ITS_OWN:
@@ -215,6 +216,7 @@ class TransactionCoordinators:
         *,
         version: int | None = None,
         code_of: Callable[[Any], int] = lambda response: response.error_code,
+        limit_ms: int | None = None,
     ) -> Response:
         """What the coordinator says, when it is no error that may pass."""
 
@@ -230,7 +232,7 @@ class TransactionCoordinators:
                 raise_for(code, f"transactional id {transactional_id!r}")
             return response
 
-        return self._cluster.retried(attempt)
+        return self._cluster.retried(attempt, limit_ms)
 
 
 def _first_refusal(response: AddPartitionsToTxnResponse) -> int:

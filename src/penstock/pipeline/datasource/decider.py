@@ -211,7 +211,7 @@ class Decider:
             topic.write(identity, step.decision)
             is_in_time = now_ms() < self._until_ms
             name = TransactionName(identity.transactional_id, identity.producer_id, identity.epoch)
-            is_ended = self._coordinators.end(name, commits=is_in_time)
+            is_ended = self._coordinators.end(name, commits=is_in_time, limit_ms=DECIDING_TIMEOUT_MS)
         except KafkaError as error:
             if error.code not in NOT_ITS_OWN:
                 raise

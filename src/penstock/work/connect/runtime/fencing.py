@@ -68,7 +68,7 @@ class Fencing:
 
     async def _fence(self, connector: str) -> None:
         try:
-            while self._leading.leads and connector in self._state.unfenced and await self._is_source(connector):
+            while await self._is_source(connector) and self._leading.leads and connector in self._state.unfenced:
                 try:
                     await self._round(connector)
                 except (ClientError, KafkaError, TimeoutError, ValueError, NotLeadingError) as error:

@@ -82,6 +82,9 @@ class RunningSink(RunningTask, RebalanceListener):
         left = asyncio.create_task(self._attempt.left.wait())
         try:
             await asyncio.wait((stop, left), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            stop.cancel()  # it ends with its task, if it is no call in a thread
+            raise
         finally:
             left.cancel()
         if not stop.done():
@@ -255,6 +258,8 @@ class RunningSink(RunningTask, RebalanceListener):
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         async with self._turn_of_rebalance():
+            if self._is_over:
+                return
             assert self._consumer is not None
             self._context.assignment = tuple(self._consumer.assignment)
             if self._is_holding:

@@ -118,6 +118,27 @@ async def test_what_cannot_be_fenced_is_tried_again_and_nobody_begins_meanwhile(
     await group.fencing.stop()
 
 
+async def test_who_leads_no_longer_when_a_class_is_loaded_fences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of the generation that the next leader has begun have the same transactional ids."""
+    group = Group()
+    group.commit("lines", 1)
+    await group.fenced("lines")
+    group.commit("lines", 1)
+
+    def found(config: Mapping[str, str]) -> Kind:
+        group.leading.leads = False
+        return kind_of(config)
+
+    monkeypatch.setattr(fencing, "kind_of", found)
+    group.fencing._are_sources.clear()
+    group.fencing.look()
+    async with asyncio.timeout(10):
+        while group.fencing._rounds:
+            await asyncio.sleep(0)
+    assert (group.admin.fenced, "lines" in group.state.unfenced) == ([], True)
+    await group.fencing.stop()
+
+
 async def test_a_class_is_loaded_in_a_thread_and_once_for_all_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
     group, loaded_by = Group(), list[threading.Thread]()
 

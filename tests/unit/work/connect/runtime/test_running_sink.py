@@ -236,3 +236,13 @@ async def test_trouble_with_records_that_have_gone_is_over(world: World, monkeyp
     running: Any = world
     await world.running._put(running)
     assert (world.puts, told) == ([], ["it has been trying again for 0 s: full", ""])
+
+
+async def test_a_rebalance_opens_nothing_when_the_task_is_over(world: World) -> None:
+    """It may have waited for its turn while the loop flushed for the last time: nobody would close what it opens."""
+    opened: list[Sequence[TopicPartition]] = []
+    world.open = opened.append  # type: ignore[method-assign, assignment]
+    for is_over in (False, True):
+        world.running._is_over = is_over
+        await world.running.on_assigned([ONE])
+    assert opened == [[ONE]]
