@@ -93,6 +93,7 @@ class GroupSettings(Value):
     write_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: how long a write may take to be committed
     members_at_once: int = 100  # how many of a large group are told, or let go, before the loop goes on
     said_bytes: int = 32 * 1024 * 1024  # what members of classic groups may say when they join, in all of a partition
+    said_bytes_of_group: int = 4_096  # so much of it may members of one group say whatever others have said
     history_length: int = 20  # how many epochs of a group are told of
     history_bytes: int = 2 * 1024 * 1024  # what that may take of the log, for all groups of a partition
     consumer: ConsumerSettings = ConsumerSettings()

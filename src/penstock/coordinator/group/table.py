@@ -112,7 +112,7 @@ class GroupTable(Agenda[AnyRecord]):
             historian.add(kind.story(self))
 
     def name(self, line: str, now_ms: int) -> None:
-        """A note on a member that is slow. Where thousands are, some are named; `describe_history` tells of more."""
+        """A note on one of what there may be thousands, as members that are slow: some are named."""
         since_ms, count = self._named
         if now_ms - since_ms >= ROW_MS:
             since_ms, count = now_ms, 0

@@ -65,7 +65,7 @@ log.cleaner.backoff.ms long 15000 0.. cluster medium | Pause when there is nothi
 log.cleaner.dedupe.buffer.size long 134217728 * cluster medium | Memory for the keys of one compaction.
 log.cleaner.io.buffer.size int 524288 0.. cluster medium | Memory for reading and writing while compacting.
 log.cleaner.io.buffer.load.factor double 0.9 * cluster medium | How full the memory for keys may get.
-log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 1.. cluster medium | Speed limit of compaction.
+log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 * cluster medium | Speed limit of compaction.
 log.cleaner.delete.retention.ms long 86400000 0.. cluster medium | Default of a topic's delete.retention.ms.
 log.cleaner.min.cleanable.ratio double 0.5 0..1 cluster medium | Default of a topic's min.cleanable.dirty.ratio.
 log.cleaner.min.compaction.lag.ms long 0 0.. cluster medium | Default of a topic's min.compaction.lag.ms.

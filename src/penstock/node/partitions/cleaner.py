@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import aclosing
 from functools import partial
 
@@ -202,7 +203,9 @@ class Cleaner:
         if not before.still_holds or log.directory != directory:
             raise _GivenUpError
         work, segments = prepare(log, found, self._buffers(), began_ms)
-        bytes_per_s = self._config.log_cleaner_io_max_bytes_per_second / max(1, self._config.log_cleaner_threads)
+        bytes_per_s = _limit(self._config.log_cleaner_io_max_bytes_per_second) / max(
+            1, self._config.log_cleaner_threads
+        )
         try:
             async with aclosing(runner.run(work, bytes_per_s)) as steps:  # type: ignore[type-var]  # it is a generator
                 async for step in steps:
@@ -261,6 +264,11 @@ class _Before:
     def still_holds(self) -> bool:
         log = self._log
         return log.is_loaded and log.load() is self._content and self._content.cuts == self._cuts
+
+
+def _limit(bytes_per_s: float) -> float:
+    """Below 0 there is none, as in Kafka. With 0 Kafka's cleaner sleeps for ever; here it is as slow as can be."""
+    return math.inf if bytes_per_s < 0 else max(bytes_per_s, 1.0)
 
 
 def _told(step: Summary) -> str:

@@ -306,8 +306,12 @@ class Dispatcher:
         return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))
 
     async def _answer_long(self, served: _Served, context: RequestContext, reply: Awaitable[Any]) -> list[ResponsePart]:
+        """It has room while it is made; not while its handler waits for other clients, or for a controller."""
+        holds_room = served.holds_room and not served.handler.asks_controller
+        answer: Any = reply if holds_room else await reply
+        del reply
         async with self._node.slices.memory.lent(ANSWER_BYTES, waits=served.waits_for_room(context)):
-            return await self.encode_apart(served.handler, context, reply)
+            return await self.encode_apart(served.handler, context, answer)
 
     async def encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         """A thread makes bytes of an answer that is long, or may be."""

@@ -296,11 +296,6 @@ def test_roles_listeners_and_the_quorum_go_together(settings: dict[str, str], ke
         ),
         ({"log.segment.bytes": "14"}, "log.segment.bytes", "an int of at least 1048576"),
         ({"auto.create.topics.enable": "on"}, "auto.create.topics.enable", "true or false"),
-        (
-            {"log.cleaner.io.max.bytes.per.second": "0"},
-            "log.cleaner.io.max.bytes.per.second",
-            "'0' is not allowed; expected a double of at least 1",
-        ),
     ],
 )
 def test_what_does_not_go_is_refused_with_the_key_and_what_is_allowed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,15 +144,18 @@ async def test_a_log_that_was_cut_is_not_clean_beyond_its_end(world: World) -> N
     assert world.log.cleaned_to == 25
 
 
-@pytest.mark.parametrize(("threads", "share"), [(0, 1), (1, 1), (4, 4)])
+@pytest.mark.parametrize(
+    ("limit", "threads", "of_each"),
+    [("6000", 0, 6000), ("6000", 1, 6000), ("6000", 4, 1500), ("0", 1, 1), ("-1", 2, math.inf), ("0.5", 2, 0.5)],
+)
 async def test_rounds_share_what_may_be_read_and_written_in_a_second(
-    monkeypatch: pytest.MonkeyPatch, threads: int, share: int
+    monkeypatch: pytest.MonkeyPatch, limit: str, threads: int, of_each: float
 ) -> None:
     monkeypatch.setattr(module, "prepare", lambda log, *_: (SimpleNamespace(directory=log.directory), log.segments))
-    world = World(log_cleaner_threads=str(threads), log_cleaner_io_max_bytes_per_second="6000")
+    world = World(log_cleaner_threads=str(threads), log_cleaner_io_max_bytes_per_second=limit)
     runner = Runner()
     await world.do_round(runner)
-    assert runner.bytes_per_s == [6000 / share]
+    assert runner.bytes_per_s == [of_each]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tests.unit.node.serving.test_request_memory import HEARTBEAT, LARGE, LIMIT
 
 from penstock.node.serving import frames
 from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, Authorizer, Right
+from penstock.node.serving.dispatch import ANSWER_BYTES
 from penstock.node.serving.frames import READ_BYTES, RequestMemory
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
 from penstock.node.serving.rules import NOTHING
@@ -51,6 +52,32 @@ async def test_objects_of_a_large_request_have_room_until_it_is_answered(patienc
         for _ in range(20):
             assert await (await node.connect()).lives()
         assert len(begun) == most
+        goes_on.set()
+        for client in clients:
+            assert (await client.receive(ApiKey.HEARTBEAT, 4))[0] == 7
+
+
+@pytest.mark.parametrize("more", [{}, {"polls": True}, {"ends_with_client": True}, {"asks_controller": True}], ids=str)
+async def test_an_answer_that_may_be_long_has_room_but_while_others_are_waited_for(
+    patience: None, more: dict[str, bool]
+) -> None:
+    """To requests of which some hundred bytes are enough."""
+    goes_on, begun = asyncio.Event(), list[int]()
+
+    async def answers_later(*_: Any) -> HeartbeatResponse:
+        begun.append(1)
+        await goes_on.wait()
+        return HeartbeatResponse()
+
+    later = Handler(ApiKey.HEARTBEAT, 4, 4, answers_later, NOTHING, **more)  # type: ignore[arg-type]
+    asked = encode_request(HeartbeatRequest(group_id="g" * 600), 4, 7, "c")
+    async with serving(later, settings={"queued.max.request.bytes": str(ANSWER_BYTES)}) as node:
+        clients = [await node.connect() for _ in range(3)]
+        for client in clients:
+            client.writer.write(asked)
+        for _ in range(50):
+            assert await (await node.connect()).lives()
+        assert len(begun) == (3 if more else 1)
         goes_on.set()
         for client in clients:
             assert (await client.receive(ApiKey.HEARTBEAT, 4))[0] == 7

@@ -136,8 +136,11 @@ def _has_room(table: GroupTable, group: ClassicGroup, join: Join) -> bool:
 
 
 def _may_say(table: GroupTable, said: Said, join: Join, member: Member | None) -> bool:
-    more = said.more(join.protocols, None if member is None else member.protocols)
-    return more <= 0 or table.said.total + more <= table.settings.said_bytes
+    """All groups of a partition share what there is, but for a little that each has: strangers may have the rest."""
+    more, settings = said.more(join.protocols, None if member is None else member.protocols), table.settings
+    return (
+        more <= 0 or table.said.total + more <= settings.said_bytes or said.size + more <= settings.said_bytes_of_group
+    )
 
 
 def _make_room(table: GroupTable, group: ClassicGroup, join: Join, now_ms: int) -> None:

@@ -131,25 +131,26 @@ def said_in(item: MemberMetadata, protocol_name: str | None) -> Protocols:
 class Said:
     """By the members of one group. What is said as by the member before is kept, and counts, once: so do thousands."""
 
-    __slots__ = ("_bytes", "_last", "_members", "_of_all")
+    __slots__ = ("_last", "_members", "_of_all", "size")
 
     def __init__(self) -> None:
         self._last: Protocols = []
         self._members: dict[int, int] = {}
         """How many say what is kept, by the ids of the lists."""
-        self._bytes = 0
+        self.size = 0
+        """In bytes."""
         self._of_all: SaidBytes | None = None
 
     def count_in(self, of_all: SaidBytes) -> None:
         """From now on, with what was said before."""
         if self._of_all is None:
             self._of_all = of_all
-            of_all.total += self._bytes
+            of_all.total += self.size
 
     def let_go(self) -> None:
         """The group has ended."""
         if self._of_all is not None:
-            self._of_all.total -= self._bytes
+            self._of_all.total -= self.size
             self._of_all = None
 
     def take(self, protocols: Protocols) -> Protocols:
@@ -177,7 +178,7 @@ class Said:
         return (0 if protocols == self._last else _size(protocols)) - (_size(before or []) if is_last else 0)
 
     def _count(self, change: int) -> None:
-        self._bytes += change
+        self.size += change
         if self._of_all is not None:
             self._of_all.total += change
 

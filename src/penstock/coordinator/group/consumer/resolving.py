@@ -90,7 +90,8 @@ def _matched(
         return
     matches, refused = found
     for expression, why in refused.items():
-        house.table.note(f"group {group.group_id}: {expression} matches no topics, and its members lose them: {why}")
+        line = f"group {group.group_id}: {expression} matches no topics, and its members lose them: {why}"
+        house.table.name(line, now_ms)
     _write_some(house, group, may_describe, version, began_ms, deque(matches.items()), now_ms)
 
 

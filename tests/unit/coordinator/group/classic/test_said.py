@@ -26,8 +26,8 @@ FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 class Bench:
     """There is room for what three members say."""
 
-    def __init__(self) -> None:
-        settings = GroupSettings(initial_rebalance_delay_ms=0, said_bytes=3 * ONE)
+    def __init__(self, of_group: int = 0) -> None:
+        settings = GroupSettings(initial_rebalance_delay_ms=0, said_bytes=3 * ONE, said_bytes_of_group=of_group)
         self.shard = GroupShard(settings, Random(1), ClusterImage())
         self.shard.loaded(0)
         self.now_ms = 0
@@ -102,6 +102,16 @@ def test_a_member_may_say_something_else_of_the_same_length_and_is_out_if_it_fin
     assert bench.join("longer".ljust(ONE), "a", member_id).error_code == FULL
     assert bench.join("second", "a", member_id).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.total == 2 * ONE
+
+
+def test_each_group_may_say_a_little_whatever_others_say() -> None:
+    bench = Bench(of_group=2 * ONE)
+    for number in range(3):
+        bench.join(f"{number}", "strangers")
+    member_id = bench.join("first", "a").member_id
+    assert bench.join("longer".ljust(ONE), "a", member_id).error_code == ErrorCode.NONE
+    assert bench.join("second", "a").error_code == FULL
+    assert bench.join("3", "strangers").error_code == FULL
 
 
 def test_a_group_that_is_deleted_leaves_room() -> None:
