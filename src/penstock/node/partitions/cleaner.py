@@ -203,9 +203,8 @@ class Cleaner:
         if not before.still_holds or log.directory != directory:
             raise _GivenUpError
         work, segments = prepare(log, found, self._buffers(), began_ms)
-        bytes_per_s = _limit(self._config.log_cleaner_io_max_bytes_per_second) / max(
-            1, self._config.log_cleaner_threads
-        )
+        config = self._config
+        bytes_per_s = _limit(config.log_cleaner_io_max_bytes_per_second) / max(1, config.log_cleaner_threads)
         try:
             async with aclosing(runner.run(work, bytes_per_s)) as steps:  # type: ignore[type-var]  # it is a generator
                 async for step in steps:
