@@ -44,7 +44,9 @@ class Cluster:
         self.lines.append(f"open {prefix} {[one.transactional_id for one in asked_for]}")
         return self.open
 
-    def end(self, name: TransactionName, *, commits: bool) -> bool | None:
+    def end(self, name: TransactionName, *, commits: bool, limit_ms: int | None = None) -> bool | None:
+        is_deciders = name.transactional_id not in "abc"
+        assert limit_ms == (module.DECIDING_TIMEOUT_MS if is_deciders else None), "it is written within that, or never"
         self.lines.append(f"{'commit' if commits else 'abort'} {name.transactional_id}/{name.producer_id}/{name.epoch}")
         answer = self.refuses.get(name.transactional_id, True)
         if isinstance(answer, Exception):
