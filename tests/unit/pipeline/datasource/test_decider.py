@@ -10,6 +10,7 @@ from penstock.client.blocking.produce import ProducerIdentity
 from penstock.client.values import TransactionName
 from penstock.pipeline.datasource import decider as module
 from penstock.pipeline.datasource.decider import Decider
+from penstock.pipeline.datasource.decisions_topic import DECIDING_TIMEOUT_MS
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.once.decision import Decision
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -46,7 +47,7 @@ class Cluster:
 
     def end(self, name: TransactionName, *, commits: bool, limit_ms: int | None = None) -> bool | None:
         is_deciders = name.transactional_id not in "abc"
-        assert limit_ms == (module.DECIDING_TIMEOUT_MS if is_deciders else None), "it is written within that, or never"
+        assert limit_ms == (DECIDING_TIMEOUT_MS if is_deciders else None), "it is written within that, or never"
         self.lines.append(f"{'commit' if commits else 'abort'} {name.transactional_id}/{name.producer_id}/{name.epoch}")
         answer = self.refuses.get(name.transactional_id, True)
         if isinstance(answer, Exception):
