@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
         self._room = min(size, len(beginning) + READ_BYTES)
         if size > FREE_BYTES:
             rest, peer = size - len(beginning), self._peer("does not send its request to the end")
-            waits = self._connections.dispatcher.waits_for_room(beginning, self.session)
+            waits = partial(self._connections.dispatcher.waits_for_room, beginning, self.session)
             self._lacks_memory = not self._memory.take(self, self._room, self._memory_came, peer, rest, waits=waits)
             if self._lacks_memory:
                 self._pause_reading()

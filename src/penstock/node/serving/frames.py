@@ -138,18 +138,16 @@ class RequestMemory:
         go_on: Callable[[], object],
         peer: Peer | None = None,
         rest: int = 0,
-        *,
-        waits: bool = True,
+        waits: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Whether the key has so much in all now, as it has where it never `waits`; if not, `go_on` is called then.
+        """Whether the key has so much in all now; if not, `go_on` is called when it has.
 
-        `rest` is what the frame of a peer lacks. Without a peer it is work on a request that is here as a whole.
+        `waits` is asked where there is no room. `rest` is what the frame of a peer lacks. Without a peer it is work on
+        a request that is here as a whole.
         """
         share = self._held.get(key)
-        has = 0 if share is None else share.size
-        takes_it = not waits and self._bytes < 2 * self._most
-        if takes_it or (share is not None and (has >= size or key is self._beyond)):
-            self._hold(key, max(size, has), peer)
+        if share is not None and (share.size >= size or key is self._beyond):
+            self._hold(key, max(size, share.size), peer)
             return True
         self.wishes[key] = wish = _Wish(rest, next(self._numbers), key, size, go_on, peer)
         if peer is None:
@@ -160,6 +158,10 @@ class RequestMemory:
         heappush(queue, wish)
         self._grant(key)
         if key not in self.wishes:
+            return True
+        if self._bytes < 2 * self._most and not waits():
+            del self.wishes[key]
+            self._hold(key, size, peer)
             return True
         for give_way in self._idle:
             give_way()
@@ -190,7 +192,7 @@ class RequestMemory:
         """Wait for so much, and hold it; with 0, until not all is held."""
         has_room = asyncio.Event()
         try:
-            if not self.take(has_room, size, has_room.set, waits=waits):
+            if not self.take(has_room, size, has_room.set, waits=lambda: waits):
                 await has_room.wait()
             yield
         finally:

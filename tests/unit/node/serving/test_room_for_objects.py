@@ -182,17 +182,21 @@ async def test_a_long_answer_to_a_node_waits_for_no_room(patience: None) -> None
 async def test_what_says_that_it_is_from_a_node_has_twice_the_room_at_most() -> None:
     """Where all is allowed, anybody may say so."""
     memory, came = RequestMemory(10), asyncio.Event()
+
+    def never() -> bool:
+        return False
+
     assert memory.take("clients", 10, came.set)
-    assert memory.take("a node", 9, came.set, waits=False)
-    assert memory.take("another", 90, came.set, waits=False), "less than twice as much was held"
-    assert not memory.take("a third", 1, came.set, waits=False)
+    assert memory.take("a node", 9, came.set, waits=never)
+    assert memory.take("another", 90, came.set, waits=never), "less than twice as much was held"
+    assert not memory.take("a third", 1, came.set, waits=never)
     memory.give("another")
     assert memory.is_short, "it waits as all do, until there is room"
-    assert memory.take("a fourth", 1, came.set, waits=False)
+    assert memory.take("a fourth", 1, came.set, waits=never)
     for key in ("clients", "a node", "a fourth"):
         memory.give(key)
     await asyncio.wait_for(came.wait(), 10)
-    assert RequestMemory().take("a fifth", 1, came.set, waits=False), "there is no limit"
+    assert RequestMemory().take("a fifth", 1, came.set, waits=never), "there is no limit"
 
 
 def test_requests_in_which_nodes_carry_what_clients_ask_have_room_as_those_have() -> None:
