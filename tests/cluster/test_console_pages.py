@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, expect
 from tests.cluster.console_shown import ADDRESSES, ORDER, SHOWN, begin_a_move, console, fill, report, run
 from tests.cluster.real_browser import Scheme, chromium, faults_of, unreached_of, why_none
 from tests.wire.in_a_thread import running
@@ -407,6 +407,27 @@ def test_records_are_seen_as_they_come(home: Page, url: str, cluster: Cluster) -
 
     run(write())
     expect(seen).to_have_count(1)
+
+
+def test_a_read_that_ends_late_leaves_what_came_meanwhile(home: Page, url: str, cluster: Cluster) -> None:
+    held: list[tuple[Route, APIResponse]] = []
+    home.route("**/api/records?*", lambda route: held.append((route, route.fetch())))
+    home.goto(f"{url}/#/topic?name=hostile&tab=records")
+    home.get_by_role("button", name="Watch them come").click()
+    expect(home.get_by_text("Watching the end")).to_be_visible()
+    seen = home.get_by_role("list", name="Records").get_by_role("button").filter(has_text="meanwhile")
+
+    async def write() -> None:
+        async with Producer(cluster.bootstrap_servers) as producer:
+            await producer.send_and_wait("hostile", b"meanwhile")
+
+    run(write())
+    expect(seen).to_have_count(1)
+    for route, response in held:
+        route.fulfill(response=response)
+    expect(home.get_by_role("button", name="Read", exact=True)).to_be_visible()
+    expect(seen).to_have_count(1)
+    home.unroute_all()
 
 
 def test_tabs_share_one_stream(home: Page, url: str) -> None:

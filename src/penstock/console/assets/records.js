@@ -12,6 +12,7 @@ export const Records = ({ topic, total, query }) => {
   const [busy, setBusy] = useState(false);
   const [live, setLive] = useState(false);
   const [watches, setWatches] = useState(false);
+  const came = useRef([]); // while a read is under way, which does not bring it
   const asked = () => {
     const { place, at, when, ...rest } = want;
     const moment = place === "time" ? String(new Date(when || Date.now()).getTime()) : place === "offset" ? at || "0" : undefined;
@@ -20,8 +21,12 @@ export const Records = ({ topic, total, query }) => {
   const read = async () => {
     setBusy(true);
     setProblem(null);
+    came.current = [];
     try {
-      setFound((await ask(pathOf("records", asked()))).document);
+      const { document } = await ask(pathOf("records", asked()));
+      const there = new Set(document.records.map(placeOf));
+      const others = came.current.filter((it) => !there.has(placeOf(it)));
+      setFound({ ...document, records: [...others, ...document.records].slice(0, MOST) });
     } catch (error) {
       setProblem(error.message);
     } finally {
@@ -42,6 +47,7 @@ export const Records = ({ topic, total, query }) => {
         frame = 0;
         const rows = waiting.reverse();
         waiting = [];
+        came.current = [...rows, ...came.current].slice(0, MOST);
         if (rows.length) setFound((before) => ({ ...before, records: [...rows, ...(before?.records || [])].slice(0, MOST) }));
       });
     };
@@ -102,8 +108,10 @@ export const Records = ({ topic, total, query }) => {
     html`<p class="quiet-text">${count(found.records.length)} records${found.read !== undefined ? `, ${count(found.read)} read` : ""}${(found.reckoned ?? -1) < 0 ? "" : ` in partition ${found.reckoned}, where Java’s clients put this key; others may put it elsewhere`}${found.whole === false ? ": the limit was reached, narrow the search by a partition, an offset or a moment" : ""}${found.passed_over ? html`. <b>${count(found.passed_over)} could not be asked</b>: ${found.why}` : ""}</p>
       ${found.records.length === 0
         ? html`<p class="empty">No record is there, or none matches.</p>`
-        : html`<ol class="recs" aria-label="Records">${found.records.map((it) => html`<${Row} key=${`${it.partition}-${it.offset}`} ...${{ topic, it }} />`)}</ol>`}`}`;
+        : html`<ol class="recs" aria-label="Records">${found.records.map((it) => html`<${Row} key=${placeOf(it)} ...${{ topic, it }} />`)}</ol>`}`}`;
 };
+
+const placeOf = (it) => `${it.partition}-${it.offset}`;
 
 export const oneLine = (part) => (part.kind === "null" ? "null" : part.kind === "hex" ? `0x${part.text.slice(0, 80)}` : part.text.slice(0, 300).replace(/\s+/g, " "));
 
