@@ -11,7 +11,7 @@ from penstock.log.segment import Segment
 CHECK_INTERVAL_MS = 300_000
 """As Kafka's `log.retention.check.interval.ms`."""
 FOR_EVER_MS = 1 << 63
-SEGMENTS_AT_ONCE = 5
+SEGMENTS_AT_ONCE = 3
 """Their files are renamed, which takes some 100 µs a segment, and where threads have work each rename lets one of them
 in: the event loop waits for all of that.
 """
