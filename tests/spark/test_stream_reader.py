@@ -11,9 +11,10 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from pyspark.sql.types import StructType
 from tests.spark.query import Query, delete_records, named, values_of
 from tests.spark.topics import KEEP, cluster_at, filled_topic, new_topic, numbered, write
+from tests.stand_in import stand_in
 
 from penstock.client.blocking.offsets import committed_offsets
-from penstock.pipeline.datasource import entry, small_batches, stream_reader
+from penstock.pipeline.datasource import cluster_offsets, entry, small_batches, stream_reader
 from penstock.pipeline.datasource.columns import READ_COLUMN_TYPES
 from penstock.pipeline.datasource.entry import PenstockDataSource
 from penstock.pipeline.datasource.stream_reader import PenstockStreamReader
@@ -48,15 +49,15 @@ def without_ids(position: str | None) -> str:
 def at_first_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], None]], None]]:
     """Do something while the reader waits for data, as it does for a query that is idle."""
     monkeypatch.setattr(stream_reader, "JUST_NOW_MS", 1 << 60)
-    sleep = time.sleep
     waiting: list[Callable[[], None]] = []
 
     def pause(seconds: float) -> None:
         if waiting:
             waiting.pop()()
-        sleep(seconds)
+        time.sleep(seconds)
 
-    monkeypatch.setattr(time, "sleep", pause)
+    for module in (stream_reader, cluster_offsets):
+        monkeypatch.setattr(module, "time", stand_in(time, sleep=pause))
     yield waiting.append
     assert not waiting, "the reader has not waited"
 
@@ -66,7 +67,7 @@ def test_a_query_that_works_for_another_source_is_not_held_up(servers: str, monk
     query = Query(servers, subscribe=filled_topic(servers, [2]))
     assert query.next() == named(range(2))
     here, paused = threading.get_ident(), []
-    monkeypatch.setattr(time, "sleep", lambda _: paused.append(threading.get_ident()))
+    monkeypatch.setattr(stream_reader, "time", stand_in(time, sleep=lambda _: paused.append(threading.get_ident())))
     assert query.next() == []
     assert here not in paused
 
@@ -85,7 +86,7 @@ def test_a_query_waits_for_a_quarter_of_the_time_that_it_was_idle(
         else:
             sleep(seconds)
 
-    monkeypatch.setattr(time, "sleep", pause)
+    monkeypatch.setattr(stream_reader, "time", stand_in(time, sleep=pause))
     monkeypatch.setattr(stream_reader, "_now_ms", lambda: int(now_ms[0]))
     begun_ms, waited_ms = now_ms[0], list[float]()
     while now_ms[0] < begun_ms + 8 * stream_reader.IDLE_WAIT_MS:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from tests.stand_in import stand_in
 from tests.wire.test_transactional_producer import committed
 from tests.wire.test_two_phase_commit import node as node_of_two_phases
 
@@ -22,7 +23,7 @@ from penstock.client.blocking.offsets import list_offsets
 from penstock.client.blocking.transactions import TransactionCoordinators
 from penstock.client.settings import wall_clock_ms
 from penstock.client.values import LATEST, IsolationLevel, TransactionName
-from penstock.pipeline.datasource import exactly_once
+from penstock.pipeline.datasource import decider, exactly_once
 from penstock.pipeline.datasource.cluster_offsets import SourceCluster
 from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.decisions_topic import DecisionsTopic
@@ -354,7 +355,7 @@ async def test_who_has_decided_last_looks_up_nothing_and_sees_what_others_have_d
     assert len(looks) == 1
     ours, theirs = (prepared(sink, query, 3, value) for value in (b"ours", b"theirs"))
     with monkeypatch.context() as in_another_process:
-        in_another_process.setattr(os, "getpid", lambda: -1)
+        in_another_process.setattr(decider, "os", stand_in(os, getpid=lambda: -1))
         Decider(cluster, sink.decisions_topic, query).decide(3, [theirs])
     assert Decider(cluster, sink.decisions_topic, query).decide(3, [ours]) == Decision(3, (theirs,))
     assert len(looks) == 3

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from tests.stand_in import stand_in
 
 from penstock.cli import start as cli_start
 from penstock.cli.start import _end, _run, command
@@ -107,7 +108,7 @@ def test_last_words_that_hang_as_well_keep_no_process(tmp_path: Path, monkeypatc
     never, codes, before = threading.Event(), list[int](), set(threading.enumerate())
     monkeypatch.setattr(cli_start.logger, "error", lambda *_: never.wait())
     monkeypatch.setattr(cli_start, "TELLING_S", 0)
-    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(cli_start, "os", stand_in(os, _exit=codes.append))
     _end(config(tmp_path))
     never.set()
     for thread in set(threading.enumerate()) - before:

@@ -3,12 +3,15 @@
 import ctypes
 import errno
 import os
+import sys
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from tests.stand_in import stand_in
 
+from penstock.log import disk as module
 from penstock.log.disk import Disk, SyncFailedError
 
 
@@ -24,8 +27,7 @@ def at_most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     def writes(fd: int, data: Any, position: int) -> int:
         return write(fd, memoryview(data)[:most], position)
 
-    monkeypatch.setattr(os, "pread", reads)
-    monkeypatch.setattr(os, "pwrite", writes)
+    monkeypatch.setattr(module, "os", stand_in(os, pread=reads, pwrite=writes))
     return most
 
 
@@ -46,7 +48,7 @@ def test_a_file_is_what_was_written_to_it(tmp_path: Path) -> None:
 
 
 def test_a_file_that_takes_nothing_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "pwrite", lambda *_: 0)
+    monkeypatch.setattr(module, "os", stand_in(os, pwrite=lambda *_: 0))
     with pytest.raises(OSError, match="No space left"):
         Disk().open(str(tmp_path / "f"), create=True).write_at(b"x", 0)
 
@@ -66,7 +68,7 @@ def test_what_is_to_last_is_synced_and_nothing_else(tmp_path: Path, monkeypatch:
         done, synced[:] = [*synced], []
         return done
 
-    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    monkeypatch.setattr(module, "os", stand_in(os, fsync=lambda fd: synced.append(os.fstat(fd).st_ino)))
     path, folder = tmp_path / "f", tmp_path.stat().st_ino
     file = Disk().open(str(path), create=True)
     file.write_at(b"x", 0)
@@ -83,7 +85,7 @@ def test_what_is_to_last_is_synced_and_nothing_else(tmp_path: Path, monkeypatch:
     def fail(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(module, "os", stand_in(os, fsync=fail))
     for call in (file.sync, lambda: Disk().sync_directory(str(tmp_path))):
         with pytest.raises(SyncFailedError) as failed:
             call()
@@ -126,8 +128,10 @@ def test_where_no_directory_can_be_made_the_reason_is_told(
     class System:
         f_flag = flags
 
-    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) == (str(tmp_path), os.W_OK | os.X_OK) and may)
-    monkeypatch.setattr(os, "statvfs", lambda path: System())
+    def access(path: str, mode: int) -> bool:
+        return (path, mode) == (str(tmp_path), os.W_OK | os.X_OK) and may
+
+    monkeypatch.setattr(module, "os", stand_in(os, access=access, statvfs=lambda path: System()))
     assert Disk().has_directory(str(tmp_path)), "it is there, whoever may write it"
     if number is None:
         assert not Disk().has_directory(str(tmp_path / "a" / "b"))
@@ -171,8 +175,8 @@ def test_what_is_in_a_directory(tmp_path: Path) -> None:
 
 def test_what_the_page_cache_has_of_a_file_can_be_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[tuple[int, ...]]()
-    monkeypatch.setattr(os, "posix_fadvise", lambda *about: asked.append(about), raising=False)
-    monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
+    system = stand_in(os, posix_fadvise=lambda *about: asked.append(about), POSIX_FADV_DONTNEED=4)
+    monkeypatch.setattr(module, "os", system)
     file = Disk().open(str(tmp_path / "f"), create=True)
     file.forget_cache()
     assert asked == [(file.fd, 0, 0, 4)]
@@ -186,14 +190,17 @@ def test_a_file_system_is_synced_as_a_whole(tmp_path: Path, monkeypatch: pytest.
             synced.append(fd)
             return fails
 
-    monkeypatch.setattr(ctypes, "CDLL", lambda name, *, use_errno: Linux() if use_errno and name is None else None)
-    monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EIO)
-    monkeypatch.setattr(os, "sync", lambda: synced.append("all"))
+    def opened(name: None, *, use_errno: bool) -> Linux | None:
+        return Linux() if use_errno and name is None else None
+
+    foreign = stand_in(ctypes, CDLL=opened, get_errno=lambda: errno.EIO)
+    monkeypatch.setitem(sys.modules, "ctypes", cast("Any", foreign))
+    monkeypatch.setattr(module, "os", stand_in(os, sync=lambda: synced.append("all")))
     file.sync_file_system()
     fails = -1
     with pytest.raises(SyncFailedError, match="Input/output error"):
         file.sync_file_system()
     assert synced == [file.fd] * 2
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    foreign.CDLL = lambda *_, **__: object()
     file.sync_file_system()
     assert synced[2:] == ["all"]

@@ -6,7 +6,9 @@ from typing import Any, cast
 
 import click
 import pytest
+from tests.stand_in import stand_in
 
+from penstock.cli.measuring import consumer_perf_test
 from penstock.cli.measuring.consumer_perf_test import Counted, Report
 from penstock.cli.measuring.dates import java_date
 from penstock.cli.measuring.latencies import MEBIBYTE, Latencies, percentiles
@@ -43,7 +45,7 @@ def test_each_interval_of_reading_has_its_own_figures(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter((0.0, 1.0, 3.0, 7.0))
-    monkeypatch.setattr(time, "time", lambda: next(clock))
+    monkeypatch.setattr(consumer_perf_test, "time", stand_in(time, time=lambda: next(clock)))
     counted = Counted(Report(reporting_interval=1, show_detailed_stats=True, date_format="SSS"))
     counted.assigned([TopicPartition("t", 0)])  # after a second
     counted.add(10, 2 * MEBIBYTE)  # after two more

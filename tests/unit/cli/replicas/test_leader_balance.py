@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import click
 import pytest
+from tests.stand_in import stand_in
 
 from penstock.cli.replicas import leader_balance
 from penstock.cli.replicas.leader_balance import balance
@@ -145,7 +146,7 @@ async def test_a_rate_is_what_the_leaders_log_grows_by(monkeypatch: pytest.Monke
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("penstock.cli.replicas.leadership.asyncio.sleep", sleep)
+    monkeypatch.setattr("penstock.cli.replicas.leadership.asyncio", stand_in(asyncio, sleep=sleep))
     world = World(RESTING)
     world.sizes = [{1: [100, 100], 2: [0, 0]}, {1: [300, 900], 2: [900, 0]}]
     world.reads = {1: [400, 0], 2: [60, 8]}

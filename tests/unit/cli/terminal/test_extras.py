@@ -1,5 +1,6 @@
 """A package that is not installed is named, with what brings it."""
 
+import importlib
 import re
 import tomllib
 from collections.abc import Iterable
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.stand_in import stand_in
 
 from penstock.cli.main import main
 from penstock.cli.terminal.extras import CURES, cure
@@ -29,7 +31,7 @@ def test_what_a_command_misses_is_said(monkeypatch: pytest.MonkeyPatch, name: st
     def imported(_: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr("penstock.cli.main.importlib.import_module", imported)
+    monkeypatch.setattr("penstock.cli.main.importlib", stand_in(importlib, import_module=imported))
     said = CliRunner().invoke(main, ["offsets"])
     assert said.exit_code == 1
     assert said.output == f"Error: No module named '{name}', which this needs: pip install {package}\n"

@@ -1,12 +1,14 @@
 """What `penstock pipeline run` makes of its arguments, and what a person sees; without Spark."""
 
 import json
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from tests.stand_in import stand_in
 
 from penstock.cli.work import pipeline, pipeline_check, pipeline_place
 from penstock.cli.work.pipeline_view import JsonView, PipelineView
@@ -79,7 +81,7 @@ class NoSession:
 @pytest.fixture
 def signals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run takes Ctrl-C for itself: not from the tests."""
-    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(pipeline_place, "signal", stand_in(signal, signal=lambda *_: None))
 
 
 @pytest.mark.usefixtures("signals_stay")

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
+from tests.stand_in import stand_in
 
 from penstock.cli.work import pipeline_at_server
 from penstock.cli.work.pipeline import place_of_process
@@ -186,8 +188,8 @@ def test_what_does_not_end_in_time_is_ended_with_its_session(monkeypatch: pytest
 
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(pipeline_at_server, "open_session", server.open_session)
-    monkeypatch.setattr("threading.Timer", timer)
-    monkeypatch.setattr("os._exit", ended.append)
+    monkeypatch.setattr(pipeline_at_server, "threading", stand_in(threading, Timer=timer))
+    monkeypatch.setattr(pipeline_at_server, "os", stand_in(os, _exit=ended.append))
     place = ServerPlace(SAID)
     try:
         with place.session("job", "local[*]", {}, None):

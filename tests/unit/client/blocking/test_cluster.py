@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
 from penstock.client import blocking
@@ -107,7 +108,7 @@ def test_all_topics_are_those_that_are_there(fake: FakeCluster, cluster: Blockin
 
 def test_pauses_grow_up_to_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(blocking, "time", stand_in(time, sleep=slept.append))
     pauses = Pauses()
     for _ in range(7):
         pauses.take()
@@ -116,7 +117,7 @@ def test_pauses_grow_up_to_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_between_two_attempts_there_is_a_pause(cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(blocking, "time", stand_in(time, sleep=slept.append))
     failures = [OSError("gone"), KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
     def attempt() -> str:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.client.share.brokers import ACCEPT, RELEASE, TOPIC, brokers_that_share
 from tests.unit.client.share.consumers import (
     PATIENCE_S,
@@ -16,6 +17,7 @@ from tests.unit.client.share.consumers import (
     settings,
 )
 
+from penstock.client import background
 from penstock.client.share.blocking import BlockingShareConsumer
 
 
@@ -81,7 +83,7 @@ def interrupted_once(monkeypatch: pytest.MonkeyPatch, *, at_last: bool) -> None:
             future.result = interrupted  # type: ignore[assignment, method-assign]
         return future
 
-    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", submitted)
+    monkeypatch.setattr(background, "asyncio", stand_in(asyncio, run_coroutine_threadsafe=submitted))
 
 
 @pytest.mark.parametrize("loops", [False, True])

@@ -11,6 +11,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.log.directories.opened import write_high_watermarks
 from tests.unit.node.on_disk import NODE_ID, NOW_MS, TOPIC_ID, Node, batch, topic_records
 
@@ -230,7 +231,7 @@ async def test_what_is_removed_while_strays_are_looked_for_is_none(
         directories.logs.pop(("orders", 3), None)
 
     monkeypatch.setattr(found_logs, "LOOKED_AT_ONCE", 2)
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(found_logs, "asyncio", stand_in(asyncio, sleep=sleep))
     image: Any = SimpleNamespace(topics={})
     await set_aside_strays(directories, image, NODE_ID, lambda _: False)
     assert (directories.aside, slept) == ([logs[0], logs[1], logs[2], logs[4]], [0, 0])

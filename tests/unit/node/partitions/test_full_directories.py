@@ -1,10 +1,12 @@
 """Log directories that are full until they are seen to have room, and followers whose polls are over."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.stand_in import stand_in
 
 from penstock.node.partitions import hand_overs as module
 from penstock.node.partitions.awaited_followers import AwaitedFollowers
@@ -152,13 +154,17 @@ async def test_who_still_cannot_be_written_is_given_away(
     assert (given, one._unwritable) == ([(key, True)] if goes else [], {})
 
 
+def at(time_s: Callable[[], float]) -> SimpleNamespace:
+    return stand_in(asyncio, get_running_loop=lambda: SimpleNamespace(time=time_s))
+
+
 async def test_the_controller_may_take_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     async def submit(request: Any, answer: object, *, deadline_s: float) -> None:
         asked.append((request.broker_id, request.broker_epoch, deadline_s))
 
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: 40.0))
+    monkeypatch.setattr(module, "asyncio", at(lambda: 40.0))
     one: Any = SimpleNamespace(_node_id=3, _context=SimpleNamespace(broker_epoch=8))
     one._context.controller = SimpleNamespace(submit=submit)
     await module.HandOvers._submit(one, HandOverLeaderRequest())
@@ -175,7 +181,7 @@ def test_a_directory_is_full_for_so_long(
     one, other = Directory(), Directory(is_full=False)
     full, told = looking_at(other, one)
     times = iter((40.0, now_s))
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: next(times)))
+    monkeypatch.setattr(module, "asyncio", at(lambda: next(times)))
     one.room = has_room
     full.look()
     full.look()

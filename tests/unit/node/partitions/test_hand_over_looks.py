@@ -8,9 +8,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.stand_in import stand_in
 
 from penstock.leadership.transfer import Answer, Effect, State
 from penstock.node.links.hand_over import HandOver
+from penstock.node.partitions import hand_over
 from penstock.node.partitions.hand_over import FAR, LINGER_S, PartitionHandOver, _reached
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.replication.waits import NEVER, Waits
@@ -234,7 +236,7 @@ async def test_a_node_that_stops_sends_on_what_still_arrives(
     one._arrived = SimpleNamespace(set=lambda: one.did.append("arrived"))
     monkeypatch.setattr(HandOver, "settle", noted("settled"))
     monkeypatch.setattr(HandOver, "stop", noted("stopped"))
-    monkeypatch.setattr(asyncio, "sleep", noted(""))
+    monkeypatch.setattr(hand_over, "asyncio", stand_in(asyncio, sleep=noted("")))
     await one.settle()
     assert (one.did, one._settles) == (did, bool(did))
     one.did.clear()

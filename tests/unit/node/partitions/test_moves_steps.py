@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.node.stepped_moves import KEY, LANE, NO_ROOM, World
 
 from penstock.node.partitions import moves as module
@@ -31,7 +32,7 @@ class Script:
         monkeypatch.setattr(module, "_next_slice", lambda *_: self.found)
         monkeypatch.setattr(DirectoryMoves, "_copy", self.copy)
         monkeypatch.setattr(DirectoryMoves, "_finish", self.finish)
-        monkeypatch.setattr(asyncio, "sleep", self.sleep)
+        monkeypatch.setattr(module, "asyncio", stand_in(asyncio, sleep=self.sleep))
         world.moves._in_thread = world.in_thread
 
     def cut(self, *_: object) -> Any:

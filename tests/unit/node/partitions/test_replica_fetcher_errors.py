@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.node.followed import ADDRESS, KEY, LEADER, Followed, Leader
 from tests.unit.node.on_disk import batch
 
@@ -298,7 +299,7 @@ async def test_a_leader_whose_place_nobody_knows_is_asked_later(
         await fetcher._connected()
     fetcher._out_of_range.append((KEY, followed.partition, 4))
     with monkeypatch.context() as patched:
-        patched.setattr(asyncio, "sleep", sleep)
+        patched.setattr(module, "asyncio", stand_in(asyncio, sleep=sleep))
         await fetcher._failed(ClusterUnreachableError("gone"))
     assert (slept, fetcher._out_of_range, fetcher._failures) == ([0.25], [], 1)
 
@@ -317,7 +318,7 @@ async def test_an_answer_is_waited_for_from_when_it_was_asked_for(
     async def wait(_: object, timeout: float) -> None:
         waited.append(round(timeout, 9))
 
-    monkeypatch.setattr(asyncio, "wait", wait)
+    monkeypatch.setattr(module, "asyncio", stand_in(asyncio, wait=wait))
     one: Any = SimpleNamespace(_asked_s=10.0, _loop=SimpleNamespace(time=lambda: next(times)))
     one._follower = SimpleNamespace(config=SimpleNamespace(replica_socket_timeout_ms=500))
     connection: Any = SimpleNamespace(address=ADDRESS)

@@ -11,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.stand_in import stand_in
 
 from penstock.log.log_holder import LentError
 from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
+from penstock.node.partitions import upkeep
 from penstock.node.partitions.upkeep import HELD_UP_MS, Upkeep, UpkeepIntervals
 from penstock.protocol.errors import ErrorCode, KafkaError
 
@@ -358,18 +360,15 @@ class Roots(dict[str, Held]):
         self.online, self.paths = list(self.values()), list(self)
 
 
-sleep = asyncio.sleep
-
-
 async def at_once(s: float) -> None:
     """In the place of sleep."""
     assert s == 0, "others have their turn, and nobody waits"
-    await sleep(0)
+    await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_each_partition_is_looked_at_when_it_is_due(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(asyncio, "sleep", at_once)
+    monkeypatch.setattr(upkeep, "asyncio", stand_in(asyncio, sleep=at_once))
     both = Both(Random(seed))
     for _ in range(150):
         await both.step()

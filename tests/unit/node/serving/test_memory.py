@@ -12,8 +12,10 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.node.served_node import serving
 
+from penstock.node.serving import memory
 from penstock.node.serving.connection import Connection
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler
@@ -123,7 +125,7 @@ def test_threads_share_memory_unless_the_environment_says_otherwise(
 ) -> None:
     found = list[tuple[int, int]]()
     library = SimpleNamespace(mallopt=lambda *what: found.append(what))
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    monkeypatch.setattr(memory, "ctypes", stand_in(ctypes, CDLL=lambda _: library))
     for name in ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

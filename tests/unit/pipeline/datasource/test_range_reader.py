@@ -1,14 +1,15 @@
 """The reader of offset ranges: what it does with the leader that a refusal names."""
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
+from penstock.client import blocking
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
 from penstock.pipeline.datasource.range_reader import read_ranges
 from penstock.pipeline.options.source import source_options
@@ -67,8 +68,7 @@ def test_a_leader_that_a_refusal_names_is_asked_at_once(
 ) -> None:
     assert fake.broker is not None
     pauses: list[float] = []
-    here, sleep = threading.get_ident(), time.sleep  # other threads of this process sleep as ever
-    monkeypatch.setattr(time, "sleep", lambda s: pauses.append(s) if threading.get_ident() == here else sleep(s))
+    monkeypatch.setattr(blocking, "time", stand_in(time, sleep=pauses.append))
     fake.scripts[ApiKey.FETCH] = [*(refused(fake, epoch) for epoch in epochs), served]
     host, port = fake.broker.address
     options = read_options({"bootstrap.servers": f"{host}:{port}", "subscribe": TOPIC})

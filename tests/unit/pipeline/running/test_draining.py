@@ -1,9 +1,12 @@
 """Queries at a server of Spark Connect are stopped between two batches, as far as that is seen from here."""
 
+import time
 from typing import Any, cast
 
 import pytest
+from tests.stand_in import stand_in
 
+from penstock.pipeline.running import draining
 from penstock.pipeline.running.draining import drain
 
 
@@ -36,7 +39,7 @@ def test_a_batch_ends_first(monkeypatch: pytest.MonkeyPatch, seen: tuple[tuple[b
         assert not query.is_stopped
         query.seen.pop(0)
 
-    monkeypatch.setattr("time.sleep", passes)
+    monkeypatch.setattr(draining, "time", stand_in(time, sleep=passes))
     drain(cast("Any", [query]))
     assert query.is_stopped
     assert len(query.seen) == 1

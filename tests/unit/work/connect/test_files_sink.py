@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyarrow import parquet
+from tests.stand_in import stand_in
 
 from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord
@@ -194,7 +196,7 @@ def test_a_store_that_fails_is_tried_again_and_nothing_is_written_twice(
         raise OSError("no room")
 
     with monkeypatch.context() as broken:
-        broken.setattr("penstock.work.connect.built_in.files_store.os.fsync", fail)
+        broken.setattr("penstock.work.connect.built_in.files_store.os", stand_in(os, fsync=fail))
         with pytest.raises(RetriableError, match="no room"):
             sink.put(records(0, 4))
     assert sink.safe(4) == 0
@@ -220,7 +222,7 @@ def test_what_was_reported_before_a_retry_is_reported_by_the_call_that_returns(
         raise OSError("no room")
 
     with monkeypatch.context() as broken:
-        broken.setattr("penstock.work.connect.built_in.files_store.os.fsync", fail)
+        broken.setattr("penstock.work.connect.built_in.files_store.os", stand_in(os, fsync=fail))
         for _ in range(2):
             with pytest.raises(RetriableError):
                 sink.put(some)
