@@ -29,7 +29,7 @@ FIRST_SLICE_NS = 500_000
 
 UNDER_WAY_AT_ONCE = 4
 COMMANDS_PART = 4
-"""So much less memory than there is for all requests have those that wait for the controller."""
+"""This part of the memory for all requests is of those that wait for the controller."""
 
 
 class Pace:
@@ -92,8 +92,9 @@ class Slices:
     def __init__(self, memory_bytes: int = -1, clock_ns: Callable[[], int] = lambda: 0) -> None:
         """By default the clock stands still: a slice ends by its steps."""
         self._clock_ns = clock_ns
-        self.memory = RequestMemory(memory_bytes)
-        self.commands = RequestMemory(memory_bytes // COMMANDS_PART)
+        of_commands = memory_bytes // COMMANDS_PART
+        self.memory = RequestMemory(memory_bytes - of_commands if memory_bytes >= 0 else memory_bytes)
+        self.commands = RequestMemory(of_commands)
         """For those that wait for the controller: it may be away for long, and they must not keep all others out."""
         self._under_way = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
         self._turn = asyncio.Lock()

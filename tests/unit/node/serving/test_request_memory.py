@@ -408,7 +408,7 @@ async def test_a_long_answer_begins_where_there_is_room_for_it(patience: None) -
         return ListGroupsResponse()
 
     handler = Handler(ApiKey.LIST_GROUPS, 0, 0, steps, NOTHING)
-    async with serving(handler, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 2)}) as node:
+    async with serving(handler, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 8 // 3)}) as node:
         clients = [await node.connect() for _ in range(4)]
         for client in clients:
             client.send(ListGroupsRequest(), 0)

@@ -24,6 +24,14 @@ def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
     return "done"
 
 
+@pytest.mark.parametrize(("whole", "requests", "commands"), [(24, 18, 6), (-1, -1, -1)])
+def test_commands_have_a_quarter_of_the_memory_and_no_more_on_top_of_it(
+    whole: int, requests: int, commands: int
+) -> None:
+    slices = Slices(whole)
+    assert (slices.memory._most, slices.commands._most) == (requests, commands)
+
+
 async def test_what_is_short_comes_at_once() -> None:
     assert Slices().answer(counting(STEPS_AT_ONCE - 1, [])) == "done"
 

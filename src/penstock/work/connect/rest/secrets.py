@@ -1,5 +1,5 @@
 """Which values of a connector's configuration are secret: those that the definitions of its plugins call a password,
-and all below the prefixes, or with the pattern, that its class calls secret.
+all below the prefixes, or with the pattern, that its class calls secret, and addresses that have a password or token.
 
 They are shown as `HIDDEN`; who writes that back leaves what is stored as it is.
 """
@@ -26,6 +26,9 @@ _CONVERTERS: Final = {
 _NAMED: Final = {"transforms": ("transform", TRANSFORMS), "predicates": ("predicate", PREDICATES)}
 _OF_CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _WORDS: Final = ("password", "passphrase", "secret", "sasl.jaas.config", "keystore.key", "certificate")
+_IN_ADDRESSES: Final = re.compile(r"://[^/?#@:]*:[^/?#@]+@|[?&;/]([^?&;/=]{1,100})=[^&;]")
+_IN_NAMES: Final = re.compile(r"(?i)token|passw|passphrase|secret|api[._-]?key|access[._-]?key|credential")
+"""`https://user:password@host`, `sc://host:15002/;token=…`, `https://host/in?api_key=…`."""
 _COMMON: Final = {key.name for key in (*KEYS, *SINK_KEYS)}
 Config = Mapping[str, str | None]
 
@@ -43,7 +46,7 @@ def without_secrets(config: Config, also: Config | None = None) -> dict[str, str
 
 def with_secrets(config: Config, stored: Config) -> dict[str, str | None]:
     """RestError if nothing is stored that is hidden."""
-    secrets = secret_keys(config)
+    secrets = secret_keys(config) | secret_keys(stored)
     whole = dict(config)
     for key, value in config.items():
         if value == HIDDEN and key in secrets:
@@ -69,7 +72,15 @@ def _all(config: Config) -> Iterator[str]:
                 yield from _of_plugin(config.get(f"{prefix}type"), built_in, kind, prefix)
     except PluginError:
         yield from (key for key in config if key not in _COMMON)
+    yield from (key for key, value in config.items() if value and _is_secret_address(value))
     yield from (key for key in config if key.startswith(_OF_CLIENTS) and any(word in key for word in _WORDS))
+
+
+def _is_secret_address(value: str) -> bool:
+    """A text of several words is none, though it may have one in it."""
+    if "://" not in value or len(value.split(maxsplit=1)) != 1:
+        return False
+    return any(found[1] is None or _IN_NAMES.search(found[1]) for found in _IN_ADDRESSES.finditer(value))
 
 
 def _of_plugin(name: str | None, built_in: Mapping[str, type[Any]], kind: str, prefix: str) -> Iterator[str]:

@@ -66,3 +66,38 @@ def test_what_is_hidden_must_be_stored() -> None:
     with pytest.raises(RestError, match=r"http.headers.authorization is \[hidden\]"):
         with_secrets(without_secrets(CONFIG), {})
     assert with_secrets({**HTTP, "http.url": HIDDEN}, {})["http.url"] == HIDDEN, "that is no password"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sc://spark:443/;use_ssl=true;token=abc",
+        "sc://spark:443/;token=abc",
+        "https://ada:abc@host/in",
+        "https://:abc@host",
+        "https://host/in?a=1&X-Api-Key=abc",
+    ],
+)
+def test_an_address_with_a_secret_in_it_is_hidden_whatever_its_key(address: str) -> None:
+    config = {**HTTP, "http.url": address, "pipeline.driver": address}
+    shown = without_secrets(config)
+    assert shown == {**config, "http.url": HIDDEN, "pipeline.driver": HIDDEN}
+    assert with_secrets(shown, config) == config
+    assert with_secrets({**shown, "http.url": "http://y"}, config) == {**config, "http.url": "http://y"}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sc://spark:443/;use_ssl=true",
+        "https://ada@host/in",
+        "https://host:80/a:b@c",
+        "https://host/in?token=",
+        "https://host/token",
+        "no-address;token=abc",
+        "kept: https://ada:abc@host/in",
+    ],
+)
+def test_other_addresses_are_shown(address: str) -> None:
+    config = {**HTTP, "http.url": address}
+    assert without_secrets(config) == config
