@@ -37,15 +37,16 @@ _by_end = attrgetter("last_offset")
 class AbortedTransactions:
     """Those of one partition, in the order of their markers."""
 
-    __slots__ = ("_by_producer", "_directory", "_disk", "_entries", "_lacking", "_unsynced")
+    __slots__ = ("_by_producer", "_directory", "_disk", "_entries", "_lacking", "_noted", "_unsynced")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
         self._entries: list[AbortedTransaction] = []
         self._by_producer: dict[int, list[AbortedTransaction]] = {}
-        self._unsynced: dict[str, None] = {}
-        """Paths of files that a power cut may spoil."""
+        self._noted = 0
+        self._unsynced: dict[str, int] = {}
+        """Paths of files that a power cut may spoil, with the number of what was noted there last."""
         self._lacking: list[int] = []
         """Where segments begin whose files lack entries: from the first one for which there was no room."""
 
@@ -92,7 +93,8 @@ class AbortedTransactions:
         content = _ENTRY.pack(VERSION, *entry)
         try:
             self._disk.open(path, create=True).write_at(content, number * _ENTRY.size)
-            self._unsynced[path] = None
+            self._noted += 1
+            self._unsynced[path] = self._noted
         except OSError as error:
             if not may_pass(error):
                 raise
@@ -104,15 +106,30 @@ class AbortedTransactions:
             base_offset, *following = self._lacking
             self._write(base_offset, following[0] if following else None)
 
+    @property
+    def unsynced(self) -> Sequence[tuple[str, int]]:
+        """What `sync` has to do; `sync_files` does it, in any thread, and then `synced` is to be told."""
+        return tuple(self._unsynced.items())
+
     def sync(self) -> None:
         """All that was noted outlives a power cut. Raises OSError."""
         self.complete()
-        if self._unsynced:
-            for path in self._unsynced:
-                with suppress(FileNotFoundError):  # its segment was cut off
-                    self._disk.open(path).sync()
+        self.sync_files(unsynced := self.unsynced)
+        self.synced(unsynced)
+
+    def sync_files(self, unsynced: Sequence[tuple[str, int]]) -> None:
+        """Raises OSError."""
+        for path, _ in unsynced:
+            with suppress(FileNotFoundError):  # its segment was cut off
+                self._disk.open(path).sync()
+        if unsynced:
             self._disk.sync_directory(self._directory)
-            self._unsynced.clear()
+
+    def synced(self, unsynced: Sequence[tuple[str, int]]) -> None:
+        """What was noted in these files since is not."""
+        for path, noted in unsynced:
+            if self._unsynced.get(path) == noted:
+                del self._unsynced[path]
 
     def _path(self, base_offset: int) -> str:
         return f"{self._directory}/{offset_prefix(base_offset)}{TRANSACTION_INDEX_SUFFIX}"

@@ -110,7 +110,7 @@ def load_log(
     aborted.load(names, None if is_clean else snapshot_offset or 0)
     aborted.cut_to(end_offset, segments.active.base_offset)
     if snapshot_offsets or not is_clean:  # of a clean log without any there is nothing to know
-        replay(producers, aborted, segments, snapshot_offset or 0)
+        replay(producers, aborted, segments, snapshot_offset or 0, snapshots)
     return LogContent(
         segments,
         epochs,

@@ -8,6 +8,8 @@ Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `retir
 
 import threading
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from itertools import pairwise
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.config import LogConfig
@@ -222,8 +224,7 @@ class LogContent:
             return self.segments.replace_active(base_offset, now_ms)
         is_rewritten = base_offset <= self.rewritten_below
         active.save_indexes(is_final=True, durable=is_rewritten)
-        self.aborted.sync()  # a start goes on from the snapshot
-        self._snapshots.take(self.producers, self.end_offset, durable=False)
+        self._snapshots.take(self.producers, self.aborted, self.end_offset)
         if is_rewritten:  # else what was cut might come back before the new segment
             active.flush()
             self.epochs.sync()
@@ -256,7 +257,7 @@ class LogContent:
         self._snapshots.keep(self.segments.base_offsets, end_offset)
         snapshot_offset = self._snapshots.restore(self.producers)
         self.aborted.cut_to(end_offset, self.segments.active.base_offset)
-        replay(self.producers, self.aborted, self.segments, snapshot_offset or 0)
+        replay(self.producers, self.aborted, self.segments, snapshot_offset or 0, self._snapshots)
 
     def start_anew_at(self, offset: int, *, durable: bool = False) -> None:
         """Remove everything; the next record gets this offset. With `durable` that outlives a power cut."""
@@ -292,7 +293,7 @@ class LogContent:
 
     def retire_oldest(self, count: int, now_ms: int, delay_ms: int) -> int:
         """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay. Returns
-        how many went: one fewer where all were to go and there was no room for a new one.
+        how many went: fewer where there was no room for a new one, or for a snapshot of what the last ones say.
         """
         if count == len(self.segments):
             try:
@@ -301,23 +302,35 @@ class LogContent:
                 if not may_pass(error):
                     raise
                 count -= 1  # where there is no room for a new segment the others make some first
+        count = self._known(count)
         first_offset = self.segments[count].base_offset
         if count:
-            self._remove_snapshots_below(first_offset)
+            if self._snapshots.newest >= first_offset:
+                self._snapshots.remove_below(first_offset)
             self.aborted.forget_below(first_offset)
             self.start_at(max(self.start_offset, first_offset))
         self.segments.retire_oldest(count, now_ms + delay_ms)
         return count
 
-    def _remove_snapshots_below(self, first_offset: int) -> None:
-        """Where the newest is one of them, no other knows of producers whose batches go: it is made anew before."""
-        if self._snapshots.offsets and self._snapshots.offsets[-1] < first_offset:
-            try:
-                self.aborted.sync()  # as at a roll
-                self._snapshots.take(self.producers, self.end_offset, durable=False)
-            except OSError:
-                return  # retention, which makes room, goes on: these go with the next segments
-        self._snapshots.remove_below(first_offset)
+    def _known(self, count: int) -> int:
+        """So many of the oldest `count` segments may go. Where no snapshot behind them knows of producers whose batches
+        go, one is made before. Without room for that, retention, which makes some, goes on as far as one is written.
+        """
+        snapshots, first_offset = self._snapshots, self.segments[count].base_offset
+        if snapshots.newest >= first_offset:
+            return count
+        with suppress(OSError):
+            snapshots.save()
+            if snapshots.newest < first_offset:
+                snapshots.take(self.producers, self.aborted, self.end_offset)
+                snapshots.save()
+        if snapshots.newest >= first_offset or not len(self.producers):
+            return count
+        ends = [
+            one.last_offset + 1 if one.last_offset >= one.base_offset else behind.base_offset
+            for one, behind in pairwise(self.segments[: count + 1])
+        ]
+        return sum(end <= snapshots.newest for end in ends)
 
     def swap_in(self, old: list[Segment], due_ms: int, gone: Collection[int]) -> None:
         """Compaction made the new segment, without the markers at the offsets `gone`; the files of these neighbours go
@@ -349,9 +362,12 @@ class LogContent:
             raise
 
     def maybe_flush(self, flush_ms: int, now_ms: int) -> bool:
-        """Flush records that were written `flush_ms` ago; sealed segments a while after their roll in any case."""
+        """Flush records that were written `flush_ms` ago; sealed segments a while after their roll in any case, and
+        what is known of their producers at once.
+        """
+        self._snapshots.save()
         cuts, since, sealed_end = self.cuts, self.dirty_since_ms, self.segments.active.base_offset
-        if since is None or not self.flush_is_due(flush_ms, now_ms):
+        if since is None or not self._is_due(flush_ms, now_ms):
             return False
         if now_ms - since >= flush_ms:
             self.flush()
@@ -361,6 +377,9 @@ class LogContent:
 
     def flush_is_due(self, flush_ms: int, now_ms: int) -> bool:
         """Whether `maybe_flush` has something to do."""
+        return self._snapshots.is_waiting or self._is_due(flush_ms, now_ms)
+
+    def _is_due(self, flush_ms: int, now_ms: int) -> bool:
         since, active = self.dirty_since_ms, self.segments.active
         if since is None:
             return False
@@ -392,7 +411,8 @@ class LogContent:
         self.epochs.write()
         if durable:
             self.aborted.sync()
-        self._snapshots.take(self.producers, self.end_offset, durable=durable)
+        self._snapshots.save()
+        self._snapshots.write(self.producers, self.end_offset, durable=durable)
         if durable:
             self.epochs.sync()
         self.recovery_point = self.end_offset

@@ -3,45 +3,123 @@ opens.
 
 A snapshot at offset X holds what the batches below X say; batches from X on are replayed by their headers. Kafka
 keeps one per segment and so do we. A partition that never had an idempotent producer has none.
+
+Where there are many producers, or aborted transactions to be synced before, it takes long, and is left to whoever
+flushes next, in a thread. A crash before that costs a longer replay from the snapshot before.
 """
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
 from penstock.log.disk import Disk
+from penstock.log.health import may_pass
 from penstock.log.names import SNAPSHOT_SUFFIX, offset_prefix
 from penstock.log.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
-from penstock.log.producer_state import NO_OFFSET, NO_PRODUCER_ID, Producers
+from penstock.log.producer_state import NO_OFFSET, NO_PRODUCER_ID, Producer, Producers, snapshot_rows
 from penstock.log.segments import Segments
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.control.records import TRANSACTION_END, ControlType, control_type
 from penstock.protocol.records import Record, decode_batch
 
 MAX_CONTROL_BATCH_BYTES = 1 << 20
+MOST_AT_ONCE = 100
+"""So many producers are written at a roll itself: half a millisecond."""
+MOST_WAITING = 4
+"""Of more the last but one is left out: each may keep tens of thousands of producers as they were."""
+
+
+class _Later(NamedTuple):
+    """A snapshot that is to be written."""
+
+    offset: int
+    producers: list[Producer]
+    aborted: AbortedTransactions
+    unsynced: Sequence[tuple[str, int]]
+    """What a start that goes on from the snapshot believes."""
 
 
 class ProducerSnapshots:
-    __slots__ = ("_directory", "_disk", "offsets")
+    """`save` may run in another thread than the other methods."""
+
+    __slots__ = ("_changing", "_directory", "_disk", "_later", "offsets")
 
     def __init__(self, disk: Disk, directory: str, offsets: list[int]) -> None:
         self._disk = disk
         self._directory = directory
+        self._later: list[_Later] = []
+        self._changing = threading.Lock()
         self.offsets = sorted(offsets)
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{offset_prefix(offset)}{SNAPSHOT_SUFFIX}"
 
-    def take(self, producers: Producers, offset: int, *, durable: bool) -> None:
+    def take(self, producers: Producers, aborted: AbortedTransactions, offset: int) -> None:
+        """At once where that is quick, else `save` is to follow. Raises OSError."""
+        aborted.complete()
+        if len(producers) <= MOST_AT_ONCE and not aborted.unsynced and not self._later:
+            self.write(producers, offset, durable=False)
+        else:
+            self.take_later(producers, aborted, offset)
+
+    def take_later(self, producers: Producers, aborted: AbortedTransactions, offset: int) -> None:
+        with self._changing:
+            if offset > max([self.newest, *(later.offset for later in self._later)]):
+                del self._later[MOST_WAITING - 1 :]
+                self._later.append(_Later(offset, producers.frozen(), aborted, aborted.unsynced))
+
+    def write(self, producers: Producers, offset: int, *, durable: bool) -> None:
         """Nothing is kept if there never was a producer. Raises OSError."""
-        if (not len(producers) and not self.offsets) or (self.offsets and self.offsets[-1] >= offset):
+        self._forget_later()
+        if (not len(producers) and not self.offsets) or self.newest >= offset:
             return
         self._disk.replace_file(self._path(offset), encode_snapshot(producers.to_snapshot()), durable=durable)
         self.offsets.append(offset)
+
+    @property
+    def newest(self) -> int:
+        """The offset of the newest one that is written; -1 if there is none."""
+        return self.offsets[-1] if self.offsets else -1
+
+    @property
+    def is_waiting(self) -> bool:
+        """`save` has something to do."""
+        return bool(self._later)
+
+    def save(self) -> None:
+        """Write what `take` has left, unless the log is cut meanwhile; where there is no room for it, it still waits.
+        Raises OSError.
+        """
+        while (later := self._first_later()) is not None:
+            later.aborted.sync_files(later.unsynced)
+            content = encode_snapshot(snapshot_rows(later.producers))
+            with self._changing:
+                if later not in self._later:
+                    continue
+                try:
+                    self._disk.replace_file(self._path(later.offset), content, durable=False)
+                except OSError as error:
+                    if not may_pass(error):
+                        raise
+                    return
+                self.offsets.append(later.offset)
+                later.aborted.synced(later.unsynced)
+                self._later.remove(later)
+
+    def _first_later(self) -> _Later | None:
+        with self._changing:
+            return self._later[0] if self._later else None
+
+    def _forget_later(self, beyond: int = -1) -> None:
+        with self._changing:
+            self._later = [later for later in self._later if later.offset <= beyond]
 
     def keep(self, base_offsets: list[int], end_offset: int) -> None:
         """Remove the snapshots that belong to no segment, but for the newest one, and durably those beyond the log's
         end: after a power cut they would be taken for ones of other records that got these offsets.
         """
+        self._forget_later(end_offset)
         self._remove([offset for offset in self.offsets if offset > end_offset], durable=True)
         wanted = {*base_offsets, *self.offsets[-1:]}
         self._remove([offset for offset in self.offsets if offset not in wanted])
@@ -52,10 +130,12 @@ class ProducerSnapshots:
 
     def forget(self, offsets: set[int]) -> None:
         """The segments that begin with these offsets went and took their snapshots along."""
-        self.offsets = [offset for offset in self.offsets if offset not in offsets]
+        with self._changing:
+            self.offsets = [offset for offset in self.offsets if offset not in offsets]
 
     def remove_all(self) -> None:
         """Durably, before other records get these offsets."""
+        self._forget_later()
         self._remove(self.offsets, durable=True)
 
     def _remove(self, offsets: list[int], *, durable: bool = False) -> None:
@@ -63,11 +143,13 @@ class ProducerSnapshots:
             self._disk.remove(self._path(offset))
         if offsets and durable:
             self._disk.sync_directory(self._directory)
-        gone = set(offsets)
-        self.offsets = [offset for offset in self.offsets if offset not in gone]
+        self.forget(set(offsets))
 
     def restore(self, producers: Producers) -> int | None:
         """From the newest readable snapshot; its offset, None if there is none."""
+        for later in self._later[-1:]:
+            producers.restore(snapshot_rows(later.producers))
+            return later.offset
         while self.offsets:
             offset = self.offsets[-1]
             try:
@@ -80,9 +162,19 @@ class ProducerSnapshots:
         return None
 
 
-def replay(producers: Producers, aborted: AbortedTransactions, segments: Segments, offset: int) -> None:
-    """The producers learn of all batches from `offset` on, and of the transactions that they aborted."""
+def replay(
+    producers: Producers,
+    aborted: AbortedTransactions,
+    segments: Segments,
+    offset: int,
+    snapshots: ProducerSnapshots | None = None,
+) -> None:
+    """The producers learn of all batches from `offset` on, and of the transactions that they aborted. Of `snapshots`
+    those are taken again that lack where a segment begins: they have to know of its producers when it is gone.
+    """
     for segment in segments.from_offset(offset):
+        if snapshots is not None and len(producers) and segment.base_offset > offset:
+            snapshots.take_later(producers, aborted, segment.base_offset)
         for position, header in segment.headers_from(offset):
             if header.producer_id == NO_PRODUCER_ID or header.base_offset < offset:
                 continue

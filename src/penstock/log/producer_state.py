@@ -96,15 +96,32 @@ _NOTHING_WRITTEN = WrittenBatch(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, NO_OFFSET, 
 
 
 class Producer:
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "producer_id", "timestamp_ms", "transaction_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "freezes",
+        "producer_id",
+        "timestamp_ms",
+        "transaction_first_offset",
+    )
 
-    def __init__(self, producer_id: int, epoch: int) -> None:
+    def __init__(self, producer_id: int, epoch: int, freezes: int = 0) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
+        self.freezes = freezes
+        """It was made after so many calls of `Producers.frozen`, and may change until the next one."""
         self.batches: list[WrittenBatch] = []
         self.coordinator_epoch = -1
         self.timestamp_ms = -1
         self.transaction_first_offset = NO_OFFSET
+
+    def copied(self, freezes: int) -> "Producer":
+        copy = Producer(self.producer_id, self.epoch, freezes)
+        copy.batches = list(self.batches)
+        copy.timestamp_ms, copy.coordinator_epoch = self.timestamp_ms, self.coordinator_epoch
+        copy.transaction_first_offset = self.transaction_first_offset
+        return copy
 
     def is_in_transaction(self, epoch: int) -> bool:
         return self.transaction_first_offset != NO_OFFSET and self.epoch == epoch
@@ -158,9 +175,10 @@ def sequence_after(sequence: int, count: int = 1) -> int:
 class Producers:
     """They are in the order of their first batch."""
 
-    __slots__ = ("_ended", "_open_transactions", "_producers", "_verifications")
+    __slots__ = ("_ended", "_freezes", "_open_transactions", "_producers", "_verifications")
 
     def __init__(self) -> None:
+        self._freezes = 0
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
         self._open_transactions: dict[int, int] = {}
@@ -334,8 +352,11 @@ class Producers:
     def _begin(self, producer_id: int, epoch: int) -> Producer:
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id, epoch)
-        elif producer.epoch != epoch:
+            producer = self._producers[producer_id] = Producer(producer_id, epoch, self._freezes)
+            return producer
+        if producer.freezes != self._freezes:
+            producer = self._producers[producer_id] = producer.copied(self._freezes)
+        if producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
         return producer
@@ -343,10 +364,7 @@ class Producers:
     def copy_from(self, others: "Producers", producer_id: int) -> None:
         known = others.get(producer_id)
         if known is not None:
-            copy = self._begin(producer_id, known.epoch)
-            copy.batches = list(known.batches)
-            copy.timestamp_ms, copy.coordinator_epoch = known.timestamp_ms, known.coordinator_epoch
-            copy.transaction_first_offset = known.transaction_first_offset
+            self._producers[producer_id] = known.copied(self._freezes)
 
     def forget(self, producer_id: int) -> None:
         """Its transaction, too, if one is open."""
@@ -375,16 +393,13 @@ class Producers:
         self._verifications.clear()
         self._ended.clear()
 
+    def frozen(self) -> list[Producer]:
+        """As they are now: what changes from now on is a copy, so that another thread may read these."""
+        self._freezes += 1
+        return list(self._producers.values())
+
     def to_snapshot(self) -> Iterator[SnapshotRow]:
-        """A row for each batch that is remembered, each producer's last one last."""
-        for producer in self._producers.values():
-            head, coordinator_epoch = (producer.producer_id, producer.epoch), producer.coordinator_epoch
-            *earlier, last = producer.batches or (_NOTHING_WRITTEN,)
-            for _, sequence, first_offset, offset, timestamp_ms in earlier:
-                yield *head, sequence, offset, offset - first_offset, timestamp_ms, coordinator_epoch, NO_OFFSET
-            _, sequence, first_offset, offset, _ = last
-            delta, transaction = offset - first_offset, producer.transaction_first_offset
-            yield *head, sequence, offset, delta, producer.timestamp_ms, coordinator_epoch, transaction
+        return snapshot_rows(self._producers.values())
 
     def restore(self, rows: Iterable[SnapshotRow]) -> None:
         """Of a producer's rows the last one says what holds."""
@@ -401,3 +416,15 @@ class Producers:
             transactions[producer_id] = transaction
         found = ((offset, producer_id) for producer_id, offset in transactions.items() if offset != NO_OFFSET)
         self._open_transactions = {producer_id: offset for offset, producer_id in sorted(found)}
+
+
+def snapshot_rows(producers: Iterable[Producer]) -> Iterator[SnapshotRow]:
+    """A row for each batch that is remembered, each producer's last one last."""
+    for producer in producers:
+        head, coordinator_epoch = (producer.producer_id, producer.epoch), producer.coordinator_epoch
+        *earlier, last = producer.batches or (_NOTHING_WRITTEN,)
+        for _, sequence, first_offset, offset, timestamp_ms in earlier:
+            yield *head, sequence, offset, offset - first_offset, timestamp_ms, coordinator_epoch, NO_OFFSET
+        _, sequence, first_offset, offset, _ = last
+        delta, transaction = offset - first_offset, producer.transaction_first_offset
+        yield *head, sequence, offset, delta, producer.timestamp_ms, coordinator_epoch, transaction
