@@ -24,7 +24,7 @@ from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
-from penstock.node.serving.slices import Slices, comes_later, now_or_later, to_its_end
+from penstock.node.serving.slices import ROOM, Slices, comes_later, now_or_later, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -299,7 +299,7 @@ class Dispatcher:
         slices = self._node.slices
         if slices.commands.take(turn, size, partial(_settle, turn, True)):
             return True
-        with slices.memory.idle(partial(_settle, turn, False)):
+        with slices.memory.idle(size, partial(_settle, turn, False)):
             return await turn
 
     async def _answered_apart(self, served: _Served, context: RequestContext, request: Message) -> list[ResponsePart]:
@@ -310,8 +310,12 @@ class Dispatcher:
         holds_room = served.holds_room and not served.handler.asks_controller
         answer: Any = reply if holds_room else await reply
         del reply
-        async with self._node.slices.memory.lent(ANSWER_BYTES, waits=served.waits_for_room(context)):
-            return await self.encode_apart(served.handler, context, answer)
+        async with self._node.slices.memory.lent(ANSWER_BYTES, waits=served.waits_for_room(context)) as room:
+            token = ROOM.set(room)
+            try:
+                return await self.encode_apart(served.handler, context, answer)
+            finally:
+                ROOM.reset(token)
 
     async def encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         """A thread makes bytes of an answer that is long, or may be."""

@@ -120,8 +120,8 @@ class RequestMemory:
         self._late_work: _Wish | None = None
         """It waited already when we looked last."""
         self._begun: list[_Wish] = []
-        self._idle: dict[Callable[[], object], None] = {}
-        """What is told of whoever asks for room and finds none."""
+        self._idle: dict[Callable[[], object], int] = {}
+        """Who is told of those that find no room, and what that one holds."""
         self._new: dict[str, list[_Wish]] = {}
         """Heaps; those of new frames by their hosts. What is in `wishes` no more, or anew, counts for nothing."""
         self._numbers = count()
@@ -163,8 +163,7 @@ class RequestMemory:
             del self.wishes[key]
             self._hold(key, size, peer)
             return True
-        for give_way in self._idle:
-            give_way()
+        self._make_way()
         if self._timer is None:
             self._watch()
         return False
@@ -188,26 +187,38 @@ class RequestMemory:
         self._grant()
 
     @asynccontextmanager
-    async def lent(self, size: int, *, waits: bool = True) -> AsyncIterator[None]:
+    async def lent(self, size: int, *, waits: bool = True) -> AsyncIterator["Room"]:
         """Wait for so much, and hold it; with 0, until not all is held."""
-        has_room = asyncio.Event()
+        room = Room(self, size, waits=waits)
         try:
-            if not self.take(has_room, size, has_room.set, waits=lambda: waits):
-                await has_room.wait()
-            yield
+            await room.take()
+            yield room
         finally:
-            self.give(has_room)
+            room.give()
 
     @contextmanager
-    def idle(self, give_way: Callable[[], object]) -> Iterator[None]:
-        """What is lent is held by a request that only waits: it gives way as soon as others need room."""
-        self._idle[give_way] = None
+    def idle(self, size: int, give_way: Callable[[], object]) -> Iterator[None]:
+        """So much is held by a request that only waits: it gives way when others need room, the latest first."""
+        self._idle[give_way] = size
         try:
-            if self.wishes:
-                give_way()
+            self._make_way()
             yield
         finally:
             del self._idle[give_way]
+
+    def _make_way(self) -> None:
+        """Tell as many as hold what others lack."""
+        if not self._idle or not self.wishes:
+            return
+        need = self._bytes - self._most
+        for wish in self.wishes.values():
+            share = self._held.get(wish.key)
+            need += wish.size - (share.size if share is not None else 0)
+        for give_way, size in reversed(list(self._idle.items())):
+            if need <= 0:
+                return
+            give_way()
+            need -= size
 
     def _grant(self, asks: Hashable = None) -> None:
         """Who asks just now is not called."""
@@ -294,6 +305,7 @@ class RequestMemory:
         self._timer = None
         if not self.is_short:
             return
+        self._make_way()
         now_s, late = asyncio.get_running_loop().time(), list[Peer]()
         for key, share in self._held.items():
             if share.peer is not None and not (key in self.wishes and share.peer.has_more()):
@@ -308,6 +320,26 @@ class RequestMemory:
         for peer in late:
             peer.take_away()
         self._watch()
+
+
+class Room:
+    """What one request is lent of a memory."""
+
+    __slots__ = ("_memory", "_size", "_waits")
+
+    def __init__(self, memory: RequestMemory, size: int, *, waits: bool) -> None:
+        self._memory = memory
+        self._size = size
+        self._waits = waits
+
+    async def take(self) -> None:
+        """Also once more, after it was given back."""
+        has_room = asyncio.Event()
+        if not self._memory.take(self, self._size, has_room.set, waits=lambda: self._waits):
+            await has_room.wait()
+
+    def give(self) -> None:
+        self._memory.give(self)
 
 
 class Mapping(mmap.mmap):

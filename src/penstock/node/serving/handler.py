@@ -129,9 +129,9 @@ class Handler(Value):
     `parts`: a large request is then asked in parts (`parts`). Clients are told of it where its `feature`, if it has
     one, is at level 1 or above. One that `ends_with_client` is cancelled when the client goes while it waits: what it
     holds would stay as long as others are waited for. Neither that one holds room for the objects of a large request
-    while it waits, nor one that `polls`: that waits as long as its client says, or brings what waits so. One that
-    `asks_controller` has room beside the others while it waits. What nodes ask takes its room at once, but for one that
-    `carries` what clients ask. Records in the answer of one that `has_files` may lie in files.
+    while it waits, nor one that `polls`: that waits as long as its client says, brings what waits so, or creates
+    topics. One that `asks_controller` has room beside the others while it waits. What nodes ask takes its room at once,
+    but for one that `carries` what clients ask. Records in the answer of one that `has_files` may lie in files.
     """
 
     api_key: int

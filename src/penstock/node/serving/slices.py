@@ -11,10 +11,11 @@ that what they have made so far is bounded as well.
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Generic, TypeGuard, TypeVar
 
-from penstock.node.serving.frames import RequestMemory
+from penstock.node.serving.frames import RequestMemory, Room
 
 T = TypeVar("T")
 Work = Callable[[], Any]
@@ -26,6 +27,9 @@ SLICE_NS = 2_000_000
 """A slice has no further step when it has taken so long."""
 FIRST_SLICE_NS = 500_000
 """Nor has the first one so long after its first step: each connection may have one in the same turn of the loop."""
+
+ROOM: ContextVar[Room | None] = ContextVar("room", default=None)
+"""What an answer is lent that is made in this task."""
 
 UNDER_WAY_AT_ONCE = 4
 COMMANDS_PART = 4
@@ -82,6 +86,25 @@ async def to_its_end(work: Awaitable[T]) -> T:
 
 async def _in_a_thread(work: Callable[[], T]) -> T:
     return await to_its_end(asyncio.get_running_loop().run_in_executor(None, work))
+
+
+class BeforeAnswer(Awaitable[T]):
+    """What an answer awaits before anything of it is made: it has no room meanwhile."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Awaitable[T]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._work.__await__()
+
+
+async def _outcome(steps: Steps[Any], work: Awaitable[Any]) -> Callable[[], Yielded]:
+    try:
+        return partial(steps.send, await work)
+    except Exception as error:
+        return partial(steps.throw, error)
 
 
 class Slices:
@@ -161,16 +184,17 @@ class Slices:
 
     async def _worked(self, steps: Steps[T], work: Work | Awaitable[Any]) -> Callable[[], Yielded]:
         """What goes on with the result of the work, or with its error."""
+        if not isinstance(work, Awaitable):
+            return await _outcome(steps, self.work(work))
+        room = ROOM.get() if isinstance(work, BeforeAnswer) else None
+        self._under_way.release()  # what is awaited may be one that is to be under way
         try:
-            return partial(steps.send, await (self._waited(work) if isinstance(work, Awaitable) else self.work(work)))
-        except Exception as error:
-            return partial(steps.throw, error)
-
-    async def _waited(self, work: Awaitable[T]) -> T:
-        """Others are under way meanwhile: what is awaited may be one of them."""
-        self._under_way.release()
-        try:
-            return await work
+            if room is None:
+                return await _outcome(steps, work)
+            room.give()
+            outcome = await _outcome(steps, work)
+            await room.take()
+            return outcome
         finally:
             await to_its_end(self._under_way.acquire())
 

@@ -168,10 +168,11 @@ def test_those_who_wait_for_other_members_end_with_their_clients() -> None:
     assert parked == {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 
 
-def test_what_waits_as_long_as_its_client_says_is_known() -> None:
-    """A raw fetch makes way by itself."""
+def test_what_waits_as_long_as_its_client_says_or_creates_topics_is_known() -> None:
+    """A raw fetch makes way by itself, and Metadata waits before its answer is made."""
     polling = {key for key, handler in load_handlers().items() if handler.polls}
-    assert polling == {ApiKey.SHARE_FETCH, OwnApiKey.FORWARD_TO_COORDINATOR}
+    waiting = {ApiKey.SHARE_FETCH, ApiKey.DELETE_RECORDS, ApiKey.STREAMS_GROUP_HEARTBEAT}
+    assert polling == waiting | {OwnApiKey.FORWARD_TO_COORDINATOR}
 
 
 async def test_a_late_answer_can_be_awaited_before_it_is_told_and_afterwards() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from penstock.node.serving.frames import READ_BYTES, RequestMemory
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Principal, Session
-from penstock.node.serving.slices import Steps
+from penstock.node.serving.slices import BeforeAnswer, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -240,14 +241,76 @@ async def test_a_large_request_waits_for_no_work_of_others() -> None:
             ends.set()
 
 
-async def test_what_only_waits_hears_of_others_that_need_its_room() -> None:
-    memory, told = RequestMemory(10), list[str]()
-    async with memory.lent(6):
-        with memory.idle(lambda: told.append("first")):
+async def test_what_only_waits_makes_way_for_others_that_need_its_room() -> None:
+    """As many as hold what others lack, the latest first."""
+    memory, told = RequestMemory(30), list[str]()
+    async with memory.lent(10), memory.lent(10), memory.lent(6):
+        with memory.idle(10, partial(told.append, "first")), memory.idle(6, partial(told.append, "second")):
             assert memory.take("fits", 4, lambda: None)
             assert told == []
-            assert not memory.take("late", 4, lambda: None)
-            with memory.idle(lambda: told.append("second")):
-                assert told == ["first", "second"]
-        assert not memory.take("later", 4, lambda: None)
-    assert told == ["first", "second"]
+            assert not memory.take("late", 6, lambda: None)
+            assert told == ["second"]
+            assert not memory.take("later", 1, lambda: None)
+            assert told == ["second", "second", "first"], "7 are lacking"
+            with memory.idle(10, partial(told.append, "third")):
+                assert told[3:] == ["third"]
+            memory._look()
+            assert told[4:] == ["second", "first"]
+        assert not memory.take("latest", 4, lambda: None)
+    assert len(told) == 6
+    assert memory._timer is not None
+    memory._timer.cancel()
+
+
+async def test_an_answer_has_no_room_while_others_are_awaited(patience: None) -> None:
+    """As that of somebody whose topics are created meanwhile."""
+    goes_on, begun = asyncio.Event(), list[int]()
+
+    def steps(*asked: Any) -> Steps[ListGroupsResponse]:
+        yield from [None] * 10
+        begun.append(1)
+        yield BeforeAnswer(goes_on.wait())
+        yield lambda: held.append(node.connections.memory._bytes)
+        return ListGroupsResponse()
+
+    held = list[int]()
+    handler = Handler(ApiKey.LIST_GROUPS, 0, 0, steps, NOTHING)
+    async with serving(handler, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 4 // 3)}) as node:
+        clients = [await node.connect() for _ in range(3)]
+        for client in clients:
+            client.send(ListGroupsRequest(), 0)
+        while len(begun) < 3:
+            assert await (await node.connect()).lives()
+        assert node.connections.memory._bytes == 0
+        goes_on.set()
+        for client in clients:
+            await client.receive(ApiKey.LIST_GROUPS, 0)
+        assert held == [ANSWER_BYTES] * 3, "one after the other"
+        assert node.connections.memory._bytes == 0
+
+
+async def test_a_client_that_goes_while_others_are_awaited_leaves_nothing_behind(patience: None) -> None:
+    goes_on, begun = asyncio.Event(), list[int]()
+
+    def steps(*asked: Any) -> Steps[ListGroupsResponse]:
+        yield from [None] * 10
+        begun.append(1)
+        yield BeforeAnswer(goes_on.wait())
+        return ListGroupsResponse()
+
+    handler = Handler(ApiKey.LIST_GROUPS, 0, 0, steps, NOTHING, ends_with_client=True)
+    async with serving(handler, LEAVE, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 4 // 3)}) as node:
+        for count in range(6):
+            client = await node.connect()
+            client.send(ListGroupsRequest(), 0)
+            while len(begun) <= count:
+                assert await (await node.connect()).lives()
+            client.writer.close()
+        for _ in range(20):
+            assert await (await node.connect()).lives()
+        assert node.connections.memory._bytes == 0
+        goes_on.set()
+        other = await node.connect()
+        other.send(ListGroupsRequest(), 0)
+        async with asyncio.timeout(10):
+            await other.receive(ApiKey.LIST_GROUPS, 0)

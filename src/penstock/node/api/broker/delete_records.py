@@ -38,6 +38,7 @@ NO_LOW_WATERMARK = -1
     versions=(0, 2),
     rule=(Each(DELETE_TOPIC, ("topics",), "topics"),),
     parts=(("topics", "topics"),),
+    polls=True,
 )
 def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest

@@ -91,7 +91,8 @@ async def _fetch_apart(broker: Broker, context: RequestContext, frame: memoryvie
     A follower takes its room at once, and its turn: producers that wait for it may have all there is.
     """
     memory, waits = broker.slices.memory, not context.comes_from_a_node
-    async with memory.lent(OBJECTS_PER_BYTE * len(frame), waits=waits):
+    size = OBJECTS_PER_BYTE * len(frame)
+    async with memory.lent(size, waits=waits):
         taken_apart = partial(_taken_apart, frame, position, context.api_version)
         request, wanted = await broker.slices.taken_apart(taken_apart, waits=waits)
         del frame, taken_apart
@@ -103,7 +104,7 @@ async def _fetch_apart(broker: Broker, context: RequestContext, frame: memoryvie
         found = _fetched(broker, context, request, plan)
         if isinstance(found, list):
             return found
-        with memory.idle(found.cut_short):
+        with memory.idle(size, found.cut_short):
             return await found
 
 

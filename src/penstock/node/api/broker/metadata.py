@@ -20,7 +20,7 @@ from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED, Right
 from penstock.node.serving.handler import RequestContext, handles
 from penstock.node.serving.rules import OPERATIONS, Within
-from penstock.node.serving.slices import Pace, Steps
+from penstock.node.serving.slices import BeforeAnswer, Pace, Steps
 from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.internal_topics import Act, is_internal, refusal_of
@@ -75,7 +75,8 @@ def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) 
             failures |= {name: may_not for name in missing if not context.allows(CREATE_TOPIC, name)}
         creatable = [name for name in missing if name not in failures]
         if creatable:
-            failures |= yield create_missing(broker.config, broker.image, broker.controller, creatable, context)
+            creating = create_missing(broker.config, broker.image, broker.controller, creatable, context)
+            failures |= yield BeforeAnswer(creating)
     return (yield from _answer(broker, context, request, failures))
 
 

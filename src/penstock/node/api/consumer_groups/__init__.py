@@ -174,6 +174,7 @@ HANDLERS: Final = {
                 Within(CREATE_IN_CLUSTER, f"or {CREATE_TOPIC} for each internal topic that is missing"),
             ),
             feature=STREAMS_VERSION,
+            polls=True,
         ),
         Handler(
             int(ApiKey.STREAMS_GROUP_DESCRIBE),
