@@ -79,7 +79,7 @@ def check_listeners(key: str, wanted: Sequence[str], known: Sequence[str]) -> No
 
 def check_early_listeners(wanted: Sequence[str], known: Sequence[str], controllers: Sequence[str]) -> None:
     """Raises ConfigError for a listener that is not known, or if controllers could elect nobody."""
-    check_listeners(EARLY_KEY, wanted, (*known, *controllers))
+    check_listeners(EARLY_KEY, wanted, known)
     if controllers and controllers[0] not in wanted:
         expected = f"names with {controllers[0]} among them, by which controllers elect a leader, who knows the rules"
         raise ConfigError(EARLY_KEY, ",".join(wanted), expected)

@@ -157,9 +157,7 @@ class GroupSurvey:
         return self._broker.groups.rebalances().get(kind, (0, 0))[index]
 
     def _by_kind(self) -> dict[Labels, int]:
-        return {(kind or "classic",): count for kind, count in sorted((Tally(classic=0) + self.kinds).items())} or {
-            ("classic",): 0
-        }
+        return {(kind,): self.kinds[kind] for kind in sorted({CLASSIC, *self.kinds})}
 
     def _classic(self) -> dict[Labels, int]:
         return {(state.lower(),): self.states[CLASSIC, state] for state in STATES}
