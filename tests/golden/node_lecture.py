@@ -3,7 +3,8 @@
 `CreateTopics@7(topics=[dict(name="t", num_partitions=1)])` asks node 1 in version 7; without one, in the newest that it
 serves. `2: …` asks node 2. In `@*` all versions are asked: those with the same answer share a line. `x = it.member_id`
 keeps a field of the last answer; from then on the text shows `x` for it, if it is long. What the clock says is `now`,
-an id that has no name is `id`. What is answered late has the time before it.
+an id that has no name is `id`. What is answered late has the time before it. Behind `anew` connections are
+others.
 """
 
 from __future__ import annotations
@@ -96,8 +97,16 @@ class NodeLecture:
                 self._shown[text] = name
         elif line.startswith("wait "):
             self._run(asyncio.sleep(int(line.split()[1]) / 1000))
+        elif line == "anew":
+            self._run(self._close())
         else:
             yield from self._run(self._asked(line))
+
+    async def _close(self) -> None:
+        """The next request has another connection."""
+        for connection in self._connections.values():
+            await connection.close()
+        self._connections.clear()
 
     async def _asked(self, line: str) -> list[str]:
         found = REQUEST.fullmatch(line)

@@ -28,13 +28,24 @@ RIGHTS_TOO = SETTINGS | RIGHTS
         ("transactions", SETTINGS),
         ("shares", SETTINGS),
         ("rights", RIGHTS_TOO),
+        ("two", SETTINGS),
         ("drawn", SETTINGS),
+        (
+            "limits",
+            RIGHTS_TOO
+            | {
+                "auto_create_topics_enable": "true",
+                "delegation_token_secret_key": "hush",
+                "penstock_metrics_listener": ":9404",
+                "connections.max.reauth.ms": "0",
+            },
+        ),
     ],
 )
 def test_nodes(
     name: str, settings: dict[str, str], transcript: Callable[[str, Callable[[str], Iterable[object]]], None]
 ) -> None:
-    lecture = NodeLecture(1, **settings)
+    lecture = NodeLecture(2 if name == "two" else 1, **settings)
     try:
         transcript(f"nodes/{name}.txt", lecture.handle)
     finally:
