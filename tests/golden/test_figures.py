@@ -29,7 +29,6 @@ from penstock.node.telemetry.subscriptions import Attributes
 
 FOLDER: Final = Path(__file__).parent
 NOW_MS = 1_700_000_000_000
-ORIGIN: Final = Origin([("service.name", "penstock"), ("service.instance.id", "7")], began_ns=5)
 FIVE: Final = Gauge(Group.PLAIN, "many", "m", lambda: {(n,): n for n in range(5)}, labels=("n",))
 
 
@@ -51,6 +50,10 @@ def given(steps: Any) -> Iterator[Any]:
             work = steps.send(work() if callable(work) else None)
     except StopIteration as end:
         yield end.value
+
+
+def origin() -> Origin:
+    return Origin([("service.name", "penstock"), ("service.instance.id", "7")], began_ns=5)
 
 
 def to_its_end(steps: Any) -> Any:
@@ -232,6 +235,7 @@ def of_all_kinds() -> list[Metric[Any]]:
         Counter(Group.TOPICS, "BytesInPerSec", "Bytes", lambda: {(): 5, ("t",): 5}, labels=("topic",)),
         Counter(Group.SOCKETS, "connection-close-total", "", lambda: 6),
         Counter(Group.GROUP_COORDINATOR, "offset-commit-count", "", lambda: 7),
+        Gauge(Group.SOCKETS, "idle-total", "", lambda: 7),
         Gauge(Group.HANDLERS, "RequestHandlerAvgIdlePercent", "", lambda: 0.5),
         Gauge(Group.QUORUM_CHANNEL, "a-b.c", "", lambda: 8),
         Gauge(Group.PLAIN, "plain_total", "", lambda: 9),
@@ -251,7 +255,7 @@ def page(*, is_open: bool) -> list[str]:
 
 
 def pushed() -> list[str]:
-    (sent,) = to_its_end(request_steps(of_all_kinds(), ORIGIN, NOW_MS * 1_000_000))
+    (sent,) = to_its_end(request_steps(of_all_kinds(), origin(), NOW_MS * 1_000_000))
     text: str = MessageToString(ExportMetricsServiceRequest.FromString(sent))
     return text.splitlines()
 
@@ -271,7 +275,7 @@ def steps_of(patch: pytest.MonkeyPatch) -> Iterator[str]:
     for name, survey in surveys.items():
         yield f"{name}: {turns(survey.steps())}"
     yield f"the page: {turns(page_steps(of_all_kinds(), is_open=False))}"
-    yield f"the request: {turns(request_steps(of_all_kinds(), ORIGIN, 1))}"
+    yield f"the request: {turns(request_steps(of_all_kinds(), origin(), 1))}"
     for count in (1, 2):
         patch.setattr(page_of, "CHUNKS_AT_ONCE", count)
         works = sum(callable(step) for step in given(page_steps([FIVE], is_open=False)))
@@ -289,13 +293,13 @@ def requests_of(patch: pytest.MonkeyPatch) -> Iterator[str]:
     """How points are spread where a request may have few bytes."""
     for largest in (*(28, 29, 38, 39, 77, 78, 116, 117, 123, 155, 156, 191, 192, 195, 232, 233), 10_000):
         patch.setattr(otlp, "LARGEST", largest)
-        sent = to_its_end(request_steps([FIVE, Gauge(Group.PLAIN, "one", "", lambda: 1), FIVE], ORIGIN, 1))
+        sent = to_its_end(request_steps([FIVE, Gauge(Group.PLAIN, "one", "", lambda: 1), FIVE], origin(), 1))
         read = [ExportMetricsServiceRequest.FromString(one).resource_metrics[0].scope_metrics[0] for one in sent]
         points = (
             " ".join(f"{metric.name} {len(metric.gauge.data_points)}" for metric in scope.metrics) for scope in read
         )
         yield f"{largest}: {' '.join(str(len(one)) for one in sent)} bytes: {', '.join(points)}"
-    yield f"nothing: {to_its_end(request_steps([], ORIGIN, 1))}"
+    yield f"nothing: {to_its_end(request_steps([], origin(), 1))}"
 
 
 def all_that_is_told(patch: pytest.MonkeyPatch) -> Iterator[str]:

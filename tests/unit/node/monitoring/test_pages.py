@@ -24,6 +24,10 @@ class Making:
         self.now_s += self.costs_s
         return f"page {self.made} {is_open}".encode()
 
+    async def failing(self, is_open: bool) -> bytes:
+        self.now_s += self.costs_s
+        raise ValueError("late")
+
 
 async def test_fifty_at_once_get_one_page() -> None:
     making = Making()
@@ -64,3 +68,27 @@ async def test_an_error_is_told_and_not_kept() -> None:
 
 async def failing(is_open: bool) -> bytes:
     raise ValueError("once")
+
+
+async def test_a_page_whose_making_was_cancelled_is_made_anew() -> None:
+    making = Making()
+    asking = asyncio.ensure_future(making.pages.page(is_open=False, is_packed=False))
+    await asyncio.sleep(0)
+    _, page = making.pages._made[False, False]
+    page.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert making.pages._made == {}
+    making.may_end.set()
+    assert await making.pages.page(is_open=False, is_packed=False) == b"page 1 False"
+
+
+async def test_what_failed_is_made_anew_however_long_it_took() -> None:
+    making = Making()
+    making.may_end.set()
+    making.pages._make = making.failing
+    with pytest.raises(ValueError, match="late"):
+        await making.pages.page(is_open=True, is_packed=False)
+    assert making.pages._made == {}
+    making.pages._make = making.make
+    assert await making.pages.page(is_open=True, is_packed=False) == b"page 1 True"

@@ -68,6 +68,8 @@ def test_the_last_push_comes_at_once_and_is_the_last() -> None:
         ({"codec": 5}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, True),
         ({"codec": -1}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, True),
         ({"size": MAX_BYTES + 1}, ErrorCode.TELEMETRY_TOO_LARGE, False),
+        ({"size": MAX_BYTES, "codec": 0}, ErrorCode.NONE, False),
+        ({"number": 4}, ErrorCode.UNKNOWN_SUBSCRIPTION_ID, True),
     ],
 )
 def test_what_is_pushed_wrongly_is_refused(pushed: dict[str, Any], code: ErrorCode, asks_at_once: bool) -> None:
