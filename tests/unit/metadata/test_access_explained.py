@@ -25,6 +25,13 @@ def test_the_rule_that_decides_is_told_as_it_was_made() -> None:
         assert explained(rule, asked=ASKED.replace(operation=Operation.DESCRIBE)) == Explanation(True, rule)
 
 
+def test_of_rules_that_allow_the_first_that_is_found_is_told() -> None:
+    everybodys, any_name = RULE._replace(principal="User:*"), RULE._replace(resource_name="*")
+    assert explained(everybodys, any_name, RULE) == Explanation(True, RULE)
+    assert explained(everybodys, any_name) == Explanation(True, any_name)
+    assert explained(everybodys) == Explanation(True, everybodys)
+
+
 def test_what_decides_without_a_rule() -> None:
     assert explained(asked=ASKED.replace(principal="User:root")) == Explanation(True, SUPER_USER)
     assert explained(default=True) == Explanation(True, DEFAULT_ALLOW)

@@ -98,8 +98,8 @@ def parse_otlp_endpoint(text: str | None) -> str | None:
     """None for none. Raises ConfigError."""
     if not text or not text.strip():
         return None
-    scheme, separator, rest = text.strip().partition("://")
-    if scheme not in ("http", "https") or not separator or not rest.partition("/")[0]:
+    scheme, _, rest = text.strip().partition("://")
+    if scheme not in ("http", "https") or not rest.partition("/")[0]:
         raise ConfigError(OTLP_KEY, text, "http://host:port or https://host:port; a path, if it is not /v1/metrics")
     return text.strip()
 

@@ -58,7 +58,7 @@ def oauth_of(listener: str, module: LoginModule | None, text: Text) -> ListenerO
     def value(key: str) -> ConfigValue:
         return value_of(key, listener, OAUTHBEARER, text)
 
-    handler, url = str(value("sasl.server.callback.handler.class") or ""), str(value(JWKS) or "").strip() or None
+    handler, url = value("sasl.server.callback.handler.class"), str(value(JWKS) or "").strip() or None
     options = {} if module is None else {name: it.text for name, it in module.options.items()}
     if handler == UNSECURED:
         if url is not None:

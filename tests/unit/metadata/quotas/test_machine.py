@@ -106,3 +106,13 @@ def test_addresses_have_buckets_of_connections() -> None:
     assert bucket is not None
     assert (bucket.take(2, 0), bucket.take(1, 0)) == (0, 500)
     assert node.address("10.0.0.1", 0) is bucket
+
+
+def test_who_comes_back_shares_a_new_bucket_and_none_that_was_forgotten() -> None:
+    node = machine(quota(RATE, 100, user=None))
+    old = producer(node, "ada", "a", 0)
+    for number in range(5):
+        producer(node, f"new {number}", "a", IDLE_MS)
+    again = producer(node, "ada", "a", IDLE_MS)
+    assert again is not old
+    assert again in [bucket for _, bucket in node.items(IDLE_MS)]
