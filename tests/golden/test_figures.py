@@ -13,6 +13,7 @@ from google.protobuf.text_format import MessageToString
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from penstock.metadata.image import ClusterImage
+from penstock.node.api.describe_metrics import metric_rows, metric_steps
 from penstock.node.metrics.distribution import Distribution
 from penstock.node.metrics.registry import Counter, Gauge, Group, Histogram, Metric, Registry, StateSet, Unknown
 from penstock.node.monitoring import clients, groups, otlp, partitions, process
@@ -260,6 +261,14 @@ def pushed() -> list[str]:
     return text.splitlines()
 
 
+def answered(*, of_the_whole: bool) -> Iterator[str]:
+    registry = Registry()
+    registry.add(*of_all_kinds())
+    rows = to_its_end(metric_steps(registry, of_the_whole=of_the_whole))
+    assert of_the_whole or rows == metric_rows(registry)
+    yield from (f"{row.group} {row.name} {row.value!r}" for row in rows)
+
+
 def steps_of(patch: pytest.MonkeyPatch) -> Iterator[str]:
     """How often others have a turn, where steps are small."""
     for module in (partitions, groups, clients):
@@ -327,6 +336,8 @@ def all_that_is_told(patch: pytest.MonkeyPatch) -> Iterator[str]:
     yield from ("", "# All kinds, as text.", *page(is_open=False))
     yield from ("", "# As OpenMetrics.", *page(is_open=True))
     yield from ("", "# To a collector.", *pushed())
+    yield from ("", "# In an answer.", *answered(of_the_whole=False))
+    yield from ("", "# In an answer, without labels.", *answered(of_the_whole=True))
     yield from ("", "# To a collector, of few bytes.", *requests_of(patch))
     yield from ("", "# Steps.", *steps_of(patch))
 
