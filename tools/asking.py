@@ -38,7 +38,11 @@ SURVIVORS = (SURVIVES, NEVER_RUN, NO_VERDICT, NOT_ALL)
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
-TABLES = tuple(ROOT / "tests" / name for name in ("docs/test_derived_pages.py", "golden/test_settings.py"))
+_OF_TABLES = (
+    "docs/test_derived_pages.py",
+    *(f"golden/test_{it}.py" for it in ("settings", "handlers", "metadata_words")),
+)
+TABLES = tuple(ROOT / "tests" / name for name in _OF_TABLES)
 """Tests that compare tables, which were made when modules were imported: no line tells that they read one."""
 
 ANEW = "anew"
