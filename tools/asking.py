@@ -40,7 +40,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _OF_TABLES = (
     "docs/test_derived_pages.py",
-    *(f"golden/test_{it}.py" for it in ("settings", "handlers", "metadata_words")),
+    *(f"golden/test_{it}.py" for it in ("settings", "handlers", "metadata_words", "tables")),
 )
 TABLES = tuple(ROOT / "tests" / name for name in _OF_TABLES)
 """Tests that compare tables, which were made when modules were imported: no line tells that they read one."""

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator
 
 from tests.golden.told import told, told_of
+from tests.unit.coordinator.ahead import looks_ahead
 
 from penstock.coordinator.effects import Append, Effect, KeyValue, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
@@ -104,6 +105,7 @@ class GroupLecture:
 
     def _start(self) -> GroupShard:
         shard = GroupShard(self.settings, self.random, ClusterImage())
+        looks_ahead(shard, lambda: self.now_ms)
         for key, value in self.log:
             shard.read(key, value)
         assert shard.loaded(self.now_ms) == []

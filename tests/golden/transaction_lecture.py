@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tests.unit.coordinator.ahead import looks_ahead
+
 from penstock.coordinator.effects import Append, Effect, Errand, Markers, NewProducerId, Note, Reply
 from penstock.coordinator.shards.transactions import TransactionShard
 from penstock.coordinator.transaction.outcome import Outcome
@@ -108,6 +110,7 @@ class TransactionLecture:
     def begin(self) -> list[Effect]:
         """A coordinator that reads what is committed."""
         self.shard = TransactionShard(SETTINGS, 4, self.version)
+        looks_ahead(self.shard, lambda: self.now_ms)
         self.appends: list[Append] = []
         self.errands: list[Errand] = []
         for key, value in dict(self.log).items():

@@ -160,7 +160,7 @@ class SharePartition:
     def acquire(self, demand: Demand, fetched: Fetched, now_ms: int) -> list[Acquired]:
         """What the member gets of the records that were read: its own until the lock runs out."""
         last = fetched.batches[-1][1] if fetched.batches else -1
-        if self.status is not Status.ACTIVE or demand.max_records <= 0 or last < self.start_offset:
+        if self.status is not Status.ACTIVE or last < self.start_offset:
             return []
         most = min(demand.max_records, self._room)
         if most <= 0:  # none but those that are in flight already

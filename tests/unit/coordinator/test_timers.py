@@ -3,7 +3,7 @@ import random
 import pytest
 
 from penstock.coordinator import timers as module
-from penstock.coordinator.timers import AT_ONCE, FEW, Timer, Timers
+from penstock.coordinator.timers import AT_ONCE, FEW, LOOKS, Timer, Timers
 
 
 def test_timers_fire_at_their_deadline_in_order() -> None:
@@ -92,6 +92,43 @@ def test_timers_that_are_off_are_not_kept_until_their_time(on: int) -> None:
         timer.deadline_ms = None
         most = max(most, len(timers._heap) + len(timers._old))
     assert most <= on * 5 / 3 + FEW + 1
+
+
+@pytest.mark.parametrize("on", [0, 3_000])
+def test_nor_are_entries_of_timers_that_were_put_forward(on: int) -> None:
+    timers, most = Timers(), 0
+    for number in range(on):
+        timers.set(Timer(print), 400_000 + number)
+    timer = Timer(print)
+    for number in range(20_000):
+        timers.set(timer, 300_000 - number)
+        most = max(most, len(timers._heap) + len(timers._old))
+    assert most <= on * 5 / 3 + FEW + 1
+    assert timers.next_ms() == 300_000 - 19_999
+
+
+def test_of_few_entries_none_is_looked_at_again() -> None:
+    timers = Timers()
+    for number in range(FEW):
+        timers.set(Timer(print), number)
+    assert (len(timers._heap), timers._old) == (FEW, [])
+    timers.set(Timer(print), FEW)
+    assert (len(timers._heap), len(timers._old)) == (LOOKS, FEW + 1 - LOOKS)
+
+
+def test_an_end_leaves_nothing() -> None:
+    timers, fired = Timers(), list[int]()
+    made = [Timer(fired.append) for _ in range(2 * FEW)]
+    for timer in made:
+        timers.set(timer, 5)
+    assert timers._heap
+    assert timers._old
+    timers.end()
+    assert (timers._heap, timers._old, timers.next_ms()) == ([], [], None)
+    assert {(one.deadline_ms, one.queued_ms, one.of) for one in made} == {(None, None, ())}
+    for timer in made:
+        timer.fire(5)
+    assert fired == []
 
 
 @pytest.mark.parametrize("few", [0, 5, FEW])

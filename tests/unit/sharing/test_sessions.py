@@ -84,3 +84,16 @@ def test_another_partition_is_first_each_time() -> None:
     assert sorted(firsts) == PLACES
     session.partitions.clear()
     assert session.rotated() == []
+
+
+def test_nothing_is_left_of_sessions_that_are_gone() -> None:
+    sessions = ShareSessions(10)
+    for number, key in enumerate((ANN, BOB, ANN)):
+        session = sessions.open(key, number, f"owner {number}")
+        sessions.remember(session, PLACES[0])
+    sessions.close(ANN)
+    assert (sessions._owners, sessions._members, sessions._by_connection) == ({"owner 1": 1}, {"g": 1}, {1: {BOB}})
+    assert sessions.partition_count == 1
+    sessions.close(BOB)
+    assert (sessions._owners, sessions._members, sessions._by_connection, len(sessions)) == ({}, {}, {}, 0)
+    assert sessions.partition_count == 0

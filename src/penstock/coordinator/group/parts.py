@@ -113,7 +113,7 @@ class PartRecord(KindRecord):
         before = state.put(self.key, self.name, self.value)
         state.ahead += -1 if self.takes_back else 1
         state.changes += 1
-        if not state.ahead and state.is_gone:
+        if state.is_gone:
             del groups[self.group_id]
         return before
 

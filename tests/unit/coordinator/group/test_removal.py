@@ -4,6 +4,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from tests.unit.coordinator.ahead import looks_ahead
 
 from penstock.coordinator.effects import Append, Effect, Reply
 from penstock.coordinator.group.records import TOMBSTONES_AT_ONCE, GroupMetadataValue, GroupRecord
@@ -33,6 +34,8 @@ class Log:
     def __init__(self, image: ClusterImage | None = None) -> None:
         settings = GroupSettings(offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=RETENTION_MS)
         self.shard = GroupShard(settings, Random(1), image or ClusterImage())
+        self.now_ms = 0
+        looks_ahead(self.shard, lambda: self.now_ms)
         self.shard.loaded(0)
         self.appends: list[Append] = []
         self.answers: list[object] = []
@@ -60,6 +63,7 @@ class Log:
                 self.settle()
             if self.answers:
                 break
+            self.now_ms = now_ms
             self.take(self.shard.wake(now_ms))
         return sizes
 

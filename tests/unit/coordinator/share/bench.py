@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from tests.unit.coordinator.ahead import looks_ahead
+
 from penstock.coordinator.effects import Append, Cut, Effect, KeyValue, Reply
 from penstock.coordinator.shards.shares import ShareShard
 from penstock.coordinator.share.batches import StateBatch
@@ -42,6 +44,7 @@ class Bench:
         self.replies: dict[object, Any] = {}
         self.holds = False
         self.shard = ShareShard(self.settings, self.image)
+        looks_ahead(self.shard, lambda: self.now_ms)
         self.take(self.shard.loaded(self.now_ms))
 
     def take(self, effects: list[Effect]) -> None:
@@ -77,6 +80,7 @@ class Bench:
         """Another coordinator reads what is left of the log."""
         self.under_way.clear()
         self.shard = ShareShard(self.settings, self.image)
+        looks_ahead(self.shard, lambda: self.now_ms)
         for offset in range(self.begin, len(self.log)):
             self.shard.read(*self.log[offset], offset)
         self.take(self.shard.loaded(self.now_ms))

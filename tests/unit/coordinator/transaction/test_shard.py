@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import pytest
+from tests.unit.coordinator.ahead import looks_ahead
 
 from penstock.coordinator.effects import Append, Effect, Errand, Markers, NewProducerId, Reply
 from penstock.coordinator.shards.transactions import TransactionShard
@@ -29,6 +30,7 @@ class Log:
     def __init__(self, *, version: int = 2, before: Log | None = None, now_ms: int = 0) -> None:
         self.records: list[tuple[bytes, bytes | None]] = list(before.records) if before is not None else []
         self.shard = TransactionShard(SETTINGS, COORDINATOR_EPOCH, version)
+        looks_ahead(self.shard, lambda: self.now_ms)
         self.appends: list[Append] = []
         self.errands: list[Errand] = []
         self.answers: list[Any] = []

@@ -140,6 +140,6 @@ def _reconcile(
         lambda topic, partition: (topic, partition) in state.owners,
     )
     following = reconcile.reconciled(current, wanted, owned, subscription_changed=subscription_changed)
-    if following != current or member_id not in state.currents:
+    if following != current:
         put(draft, group.group_id, CURRENT, member_id, following)
     return following

@@ -229,7 +229,7 @@ def _reconcile(
     assigned = {topic: indexes for topic, indexes in state.target(member_id).items() if name_of(topic) in names}
     previous = current.previous_epoch if current.epoch == epoch else current.epoch
     following = current.replace(epoch=epoch, previous_epoch=previous, assigned=assigned)
-    if following != current or member_id not in state.currents:
+    if following != current:
         put(draft, group.group_id, CURRENT, member_id, following)
     return following
 

@@ -188,7 +188,7 @@ def _decide(
     before = _admitted(draft, group, request)
     former = group.state.members.get(member_id, _NOBODY)
     member = member_said_by(request, former, caller)
-    if member != former or member_id not in group.state.members:
+    if member != former:
         put(draft, group.group_id, MEMBER, member_id, member)
     _put_topology(draft, group, request)
     configured = _configured(house, group)
@@ -347,7 +347,7 @@ def _reconcile(draft: Draft[AnyRecord], group: StreamsGroup, member_id: str, sai
             epoch, state.target(member_id), state.active_process, state.standby_processes, state.warmup_processes
         )
         following = reconciled(current, state.members[member_id].process_id, wanted, said)
-        if following != current or member_id not in state.currents:
+        if following != current:
             put(draft, group.group_id, CURRENT, member_id, following)
             return following
     return current

@@ -7,6 +7,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from tests.unit.coordinator.ahead import check_members, looks_ahead
+
 from penstock.coordinator.effects import Append, Calculation, Effect, Errand, Note, Reply
 from penstock.coordinator.group.classic.member import Caller
 from penstock.coordinator.group.consumer.group import ConsumerGroup
@@ -46,6 +48,7 @@ class Bench:
         self.notes: list[str] = []
         self.holds = False
         self.shard = GroupShard(self.settings, Random(1), self.image)
+        looks_ahead(self.shard, lambda: self.now_ms)
         for name, partitions in topics.items():
             self.grow(name, partitions)
         self.take(self.shard.loaded(self.now_ms))
@@ -90,6 +93,7 @@ class Bench:
                 self.replies[effect.token] = effect.response
         if not self.holds:
             self.commit()
+        check_members(self.shard)
 
     def commit(self, writes: int | None = None) -> None:
         left = len(self.under_way) if writes is None else writes
@@ -121,6 +125,7 @@ class Bench:
         """Another coordinator reads the log."""
         self.under_way.clear()
         self.shard = GroupShard(self.settings, Random(1), self.image)
+        looks_ahead(self.shard, lambda: self.now_ms)
         for append in self.log:
             for key, value in append.records:
                 self.shard.read(key, value)

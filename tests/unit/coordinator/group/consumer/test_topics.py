@@ -210,3 +210,29 @@ def test_a_topic_that_is_gone_before_it_is_hashed_does_not_count() -> None:
     hashing.topics.changed([topic_id("a")], new_topics=False)
     hashing.end()
     assert hashing.hash_of("a", "b") == hashing.hash_of("b") == hashing.expected("b")
+
+
+def test_only_if_the_topic_that_is_being_hashed_changes_is_it_hashed_anew() -> None:
+    """Whoever changes before its turn is not hashed yet, and whoever was hashed is hashed when it is asked for."""
+    hashes = topic_hashes.TopicHashes(Bench(a=20 * AT_ONCE, b=1, c=1).image)
+    assert list(hashes._wanted) == []
+    topics = [hashes._image.topics[name] for name in ("a", "b")]
+    assert hashes.of(topics) is None
+    assert list(hashes._wanted) == [topic_id("a"), topic_id("b")]
+    assert hashes.make_some()
+    for changed, has_changed in [(["c"], False), ([], False), (["b"], False), (["b", "a"], True), (["c"], True)]:
+        hashes.changed([topic_id(name) for name in changed])
+        assert hashes._has_changed is has_changed
+    while hashes.make_some():
+        pass
+    assert not hashes._has_changed
+    hashes.changed([topic_id("a")])
+    assert not hashes._has_changed, "nothing is being hashed"
+    hashes.changed(None)
+    assert hashes._has_changed
+
+
+@pytest.mark.parametrize(("partitions", "is_at_once"), [(AT_ONCE - 1, True), (AT_ONCE, False)])
+def test_so_many_topics_and_partitions_are_hashed_at_once(partitions: int, is_at_once: bool) -> None:
+    hashes = topic_hashes.TopicHashes(Bench(a=partitions).image)
+    assert (hashes.of([hashes._image.topics["a"]]) is not None) is is_at_once

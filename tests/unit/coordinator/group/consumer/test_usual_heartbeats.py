@@ -150,7 +150,8 @@ def test_nor_is_another_group_of_that_name() -> None:
     before = bench.group.state
     bench.group._states[GROUP] = other = ConsumerState()  # type: ignore[index]
     other.changes = before.changes
-    assert bench.beat("m1", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=2)
+    assert bench.shard.consumer_goes_on(request, CALLER, bench.now_ms) is None
 
 
 def test_the_interval_of_a_new_assignment_is_none_that_stays() -> None:

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from tests.unit.coordinator.ahead import check_members, looks_ahead
 from tests.unit.coordinator.share.coordinated import Coordinated
 
 from penstock.coordinator.effects import Append, AtShareCoordinators, Calculation, Effect, Errand, Reply
@@ -61,6 +62,7 @@ class Bench:
         self.holds = self.keeps = False
         self.states = Coordinated(self.image)
         self.shard = GroupShard(self.settings, Random(1), self.image)
+        looks_ahead(self.shard, lambda: self.now_ms)
         for name, partitions in topics.items():
             self.grow(name, partitions)
         self.take(self.shard.loaded(self.now_ms))
@@ -100,6 +102,7 @@ class Bench:
         if not self.keeps:
             while self.errands:
                 self.come_back()
+        check_members(self.shard)
 
     def commit(self) -> None:
         while self.under_way:
@@ -134,6 +137,7 @@ class Bench:
         self.under_way.clear()
         self.errands.clear()
         self.shard = GroupShard(self.settings, Random(len(self.log) + 2), self.image)  # no id comes twice
+        looks_ahead(self.shard, lambda: self.now_ms)
         for append in self.log:
             for key, value in append.records:
                 self.shard.read(key, value)
