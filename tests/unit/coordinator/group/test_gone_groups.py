@@ -13,18 +13,32 @@ from tests.unit.coordinator.group.consumer.both import Both
 from tests.unit.coordinator.group.share import bench as shares
 from tests.unit.coordinator.group.streams import bench as streams
 
+from penstock.coordinator.effects import Reply
+from penstock.coordinator.group import removal
 from penstock.coordinator.group.assigned_group import UNCHECKED
+from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.classic.member import Caller, Member
 from penstock.coordinator.group.consumer import assigning as consumer_assigning
+from penstock.coordinator.group.consumer import leaving as consumer_leaving
+from penstock.coordinator.group.consumer import resolving
 from penstock.coordinator.group.consumer import timing as consumer_timing
 from penstock.coordinator.group.parts import ONE
+from penstock.coordinator.group.records import CommittedOffset
+from penstock.coordinator.group.settings import Bounded
 from penstock.coordinator.group.share import assigning as share_assigning
 from penstock.coordinator.group.share import heartbeat as share_heartbeat
+from penstock.coordinator.group.share import offsets as share_offsets
 from penstock.coordinator.group.share import states
 from penstock.coordinator.group.share import timing as share_timing
 from penstock.coordinator.group.share.records import PARTITIONS
-from penstock.coordinator.group.share.values import OfTopic
+from penstock.coordinator.group.share.values import OfTopic, StatePartitions
 from penstock.coordinator.group.streams import assigning as streams_assigning
+from penstock.coordinator.group.streams import leaving as streams_leaving
 from penstock.coordinator.group.streams import timing as streams_timing
+from penstock.coordinator.group.streams.values import Held
+from penstock.coordinator.timers import Timer
+from penstock.coordinator.transaction.settings import TransactionSettings
+from penstock.coordinator.transaction.table import TransactionTable
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateResponse,
@@ -243,3 +257,175 @@ def test_a_refusal_takes_back_what_was_decided_before_it() -> None:
     assert contents(bench.shard) == before
     (group,) = bench.shard.classic_groups()
     assert len(group.members) == 2
+
+
+# -- share groups that are altered, or deleted ------------------------------------------------------------------------
+
+B = shares.topic_id("b")
+EMPTY = StatePartitions()
+
+
+@pytest.mark.parametrize(
+    ("known", "how", "members", "may"),
+    [
+        (EMPTY.replace(initializing=TOPIC), None, False, True),
+        (EMPTY.replace(initialized=TOPIC), None, False, True),
+        (EMPTY, None, False, False),
+        (EMPTY.replace(deleting={A: "a"}), None, False, False),
+        (EMPTY.replace(initialized=TOPIC), None, True, False),
+        *((EMPTY.replace(initialized=TOPIC), how, False, False) for how in GONE),
+    ],
+)
+def test_what_was_altered_may_begin_while_nobody_came_for_it(
+    known: StatePartitions, how: str | None, members: bool, may: bool
+) -> None:
+    made = Made("share")
+    made.group.state.put(PARTITIONS, ONE, known)
+    if not members:
+        made.group.state.put(made.group.state.member_key, "m", None)
+    if how is not None:
+        GONE[how](made)
+    assert share_offsets._may_still_begin(made.house, made.group, {A: {0: 5}}) is may
+    assert not share_offsets._may_still_begin(made.house, made.group, {A: {0: 5}, B: {0: 5}}), "b is not known"
+
+
+@pytest.mark.parametrize(
+    ("known", "how", "members", "goes"),
+    [
+        (EMPTY.replace(initialized=TOPIC), None, False, True),
+        (EMPTY.replace(initializing=TOPIC), None, False, True),
+        (EMPTY.replace(deleting={A: "a"}), None, False, True),
+        (EMPTY, None, False, False),
+        (EMPTY.replace(initialized=TOPIC), None, True, False),
+        (EMPTY.replace(initialized=TOPIC), "dead", False, False),
+        (EMPTY.replace(initialized=TOPIC), "gone", False, False),
+    ],
+)
+def test_of_a_group_that_has_read_something_that_goes_first(
+    known: StatePartitions, how: str | None, members: bool, goes: bool
+) -> None:
+    made = Made("share")
+    made.group.state.put(PARTITIONS, ONE, known)
+    if not members:
+        made.group.state.put(made.group.state.member_key, "m", None)
+    if how is not None:
+        GONE[how](made)
+    assert share_offsets.delete_group(made.house, "token", made.group.group_id, AT_MS) is goes
+    assert bool(sent(made)) is goes
+
+
+@pytest.mark.parametrize(
+    ("how", "members", "deleted", "why"),
+    [
+        (None, False, [A], NONE),
+        (None, False, [A, B], NONE),
+        (None, False, [], states.BUSY),
+        (None, False, [B], states.BUSY),
+        (None, True, [A], ErrorCode.NON_EMPTY_GROUP),
+        *((how, False, [A], ErrorCode.GROUP_ID_NOT_FOUND) for how in GONE),
+    ],
+)
+def test_why_a_group_stays_whose_offsets_are_deleted(
+    how: str | None, members: bool, deleted: Any, why: ErrorCode
+) -> None:
+    made = Made("share")
+    made.group.state.put(PARTITIONS, ONE, EMPTY.replace(deleting={A: "a"}))
+    if not members:
+        made.group.state.put(made.group.state.member_key, "m", None)
+    if how is not None:
+        GONE[how](made)
+    errors = {topic: {0: NONE} for topic in deleted}
+    assert share_offsets._why_it_stays(made.house, made.group, errors) is why
+
+
+# -- groups that give way ---------------------------------------------------------------------------------------------
+
+
+def test_a_group_whose_place_is_taken_is_dead_and_who_waits_in_it_is_sent_away() -> None:
+    made = Made("consumer")
+    table, other = made.house.table, ClassicGroup("old", 0)
+    table.groups["old"] = other
+    member = Member("ann", None, Caller("c", "/h", 3), 1_000, 1_000, [("range", b"")])
+    other.add(member, "consumer")
+    other.park_join(member, "waits", 0)
+    another = made.house.new_group("old")
+    table.take_place(another, AT_MS)
+    assert (other.is_dead, table.groups["old"]) == (True, another)
+    (reply,) = sent(made)
+    assert isinstance(reply, Reply)
+    assert (reply.token, reply.response.error_code) == ("waits", ErrorCode.REBALANCE_IN_PROGRESS)  # type: ignore[attr-defined]
+
+
+def test_the_first_delay_of_a_streams_group_begins_once() -> None:
+    made = Made("streams")
+    for delay_ms in (0, 3_000):
+        delay = Bounded(delay_ms, 0, 3_000)
+        made.house.settings = made.house.settings.replace(initial_rebalance_delay=delay)
+        streams_assigning.begin_delay(made.house, made.group, AT_MS)
+        assert made.group.is_delayed is bool(delay_ms)
+    timer = made.group.delay
+    streams_assigning.begin_delay(made.house, made.group, AT_MS + 1_000)
+    assert (made.group.delay, timer.deadline_ms) == (timer, AT_MS + 3_000)
+
+
+def test_what_topics_that_are_gone_leave_behind_is_looked_for_again_once() -> None:
+    made = Made("consumer")
+    table = made.house.table
+    walk = removal._Walk(table, made.bench.image, {})
+    before = len(table.timers._heap)
+    for error, timers in [(NONE, 0), (FAILED, 1), (FAILED, 1), (NONE, 1)]:
+        walk._wrote(error, AT_MS)
+        assert len(table.timers._heap) - before == timers
+    assert max(deadline_ms for deadline_ms, _, timer in table.timers._heap if timer.fire is removal._forget_topics) == (
+        AT_MS + removal.RETRY_MS
+    )
+
+
+def test_where_a_group_is_not_there_it_has_no_positions() -> None:
+    made = Made("consumer")
+    table, group_id = made.house.table, made.group.group_id
+    assert table.positions("a", A, [group_id, "nobody"]) == {group_id: {}}
+    assert table.positions("b", B, [group_id]) == {}
+    table.image.begun("nobody", "a")[0] = CommittedOffset(5, -1, "", 0)
+    assert table.positions("a", A, [group_id, "nobody"]) == {group_id: {}}
+
+
+def test_a_table_that_is_let_go_has_no_timers() -> None:
+    for table in (Made("share").house.table, TransactionTable(TransactionSettings(), 1, 2)):
+        fired: list[int] = []
+        table.timers.set(Timer(fired.append), 2 * AT_MS)
+        table.let_go()
+        assert table.timers.next_ms() is None
+        table.timers.fire_due(3 * AT_MS)
+        assert fired == []
+
+
+@pytest.mark.parametrize(("most", "fits"), [(2, 0), (3, 1), (5, 1), (6, 2), (8, 2), (9, 3), (99, 3)])
+def test_as_many_topics_as_a_record_holds_are_read(most: int, fits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has two bytes before its name."""
+    monkeypatch.setattr(resolving, "BYTES_AT_ONCE", most)
+    made = Made("consumer")
+    topics = ("a", "b", "c")
+    assert resolving._fitting(made.house, made.group, "x", topics) == topics[:fits]
+    notes = [str(one.line) for one in made.house.table.take_effects()]
+    left_out = f"and {3 - fits} of them, from {topics[fits]} on, are not read" if fits < 3 else ""
+    assert [left_out in line for line in notes] == [True] * (fits < 3)
+
+
+@pytest.mark.parametrize("kind", ["consumer", "streams"])
+def test_who_goes_for_now_has_had_all_since_ever_and_gives_nothing_up(kind: str) -> None:
+    """Whoever comes back has another id, and no epoch of this one."""
+    made = Made(kind)
+    state = made.group.state
+    where: Any = A if kind == "consumer" else "0"
+    has: Any = {where: {0: 7}}
+    gives: Any = {where: {1: 7}}
+    leaving: Any = consumer_leaving
+    if kind == "streams":
+        has, gives, leaving = Held(has), Held(gives), streams_leaving
+    state.put(state.current_key, "m", state.current("m").replace(assigned=has, revoking=gives))
+    draft = made.house.table.draft()
+    leaving._go_for_now(draft, made.group, "m")
+    away, since_ever = state.current("m"), {where: {0: 0}}
+    assert away.epoch == -2
+    assert (away.assigned, away.revoking) == ((since_ever, {}) if kind == "consumer" else (Held(since_ever), Held()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from tests.unit.node.on_disk import TOPIC_ID, Node, node_on, topic_records
 
 from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
+from penstock.node.coordinators.consumed_retention import ConsumedRetention, _may_begin_later
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import CONSUMER_OFFSETS
 from penstock.protocol.requests.own_apis import (
@@ -192,3 +194,61 @@ async def test_who_keeps_what_is_not_known_while_a_coordinator_is_silent(
     assert isinstance(answer, DescribeHoldersResponse)
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert f"{CONSUMER_OFFSETS}-0" in (answer.error_message or "")
+
+
+async def test_what_was_heard_is_forgotten_where_this_node_leads_no_more(
+    node: Node, coordinators: Coordinators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumed, moved = node.broker.consumed, list[int]()
+    monkeypatch.setattr(consumed, "_on_log_start_moved", lambda partition: moved.append(partition.index))
+    assert await looked_at(node) == 1
+    (heard,) = consumed._heard.values()
+    assert moved == [0]
+    coordinators.groups[0] = {"a": 1}
+    assert await looked_at(node) == 1
+    assert moved == [0], "its start is where it was"
+    assert list(consumed._heard.values()) == [heard], "what was heard in this epoch is remembered"
+    partition = node.partition()
+    consumed._heard[partition] = (heard[0] - 1, heard[1])
+    await looked_at(node)
+    epoch, known = consumed._heard[partition]
+    assert (epoch, known is heard[1]) == (heard[0], False), "of an epoch before nothing counts"
+    coordinators.meanwhile = partition.resign
+    await looked_at(node)
+    assert consumed._heard == {}
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "may"),
+    [
+        ({}, True),
+        ({"retention_consumed": False}, False),
+        ({"deletes": False}, False),
+        ({"is_internal": True}, False),
+        ({"leader": None}, False),
+    ],
+)
+def test_only_a_leader_of_such_a_topic_looks(otherwise: dict[str, Any], may: bool) -> None:
+    as_usual: dict[str, Any] = {"retention_consumed": True, "deletes": True, "is_internal": False, "leader": object()}
+    said = as_usual | otherwise
+    config = SimpleNamespace(retention_consumed=said["retention_consumed"], deletes=said["deletes"])
+    partition: Any = SimpleNamespace(
+        log=SimpleNamespace(config=config), is_internal=said["is_internal"], leader=said["leader"]
+    )
+    assert _may_begin_later(partition) is may
+
+
+@pytest.mark.parametrize(
+    ("is_there", "leader", "may_lead", "leads"),
+    [
+        (True, object(), True, True),
+        (False, object(), True, False),
+        (True, None, True, False),
+        (True, object(), False, False),
+    ],
+)
+async def test_who_leads(is_there: bool, leader: object, may_lead: bool, leads: bool) -> None:
+    partition: Any = SimpleNamespace(topic_id=TOPIC_ID, index=0, leader=leader)
+    table = SimpleNamespace(get=lambda topic_id, index: partition if is_there else object())
+    context: Any = SimpleNamespace(partitions=table, may_lead=lambda _: may_lead, now_ms=lambda: 0)
+    assert ConsumedRetention(context, lambda _: None)._leads(partition) is leads

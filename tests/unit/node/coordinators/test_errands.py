@@ -14,7 +14,7 @@ from penstock.client.errors import ConnectionFailedError
 from penstock.coordinator.effects import Calculation, Effect, Job, ToController, ToLeader
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import PartitionRecord, TopicRecord
+from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from penstock.node.coordinators.errands import Errands, Tell
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.environment.alarm import Turns
@@ -181,3 +181,34 @@ async def test_while_it_is_paused_a_machine_hears_nothing_and_then_all(hosted: H
     async with asyncio.timeout(20):
         assert await answer == "found"
     hosted.resign()
+
+
+TOPIC_ID = UUID(int=9)
+
+
+@pytest.mark.parametrize(
+    ("records", "follows"),
+    [
+        ([], False),
+        ([RemoveTopicRecord(topic_id=TOPIC_ID)], True),
+        ([PartitionChangeRecord(topic_id=TOPIC_ID, leader=3)], True),
+        ([PartitionChangeRecord(topic_id=TOPIC_ID)], False),
+        ([TopicRecord(name="t", topic_id=TOPIC_ID)], False),
+        ([TopicRecord(name="t", topic_id=TOPIC_ID), PartitionChangeRecord(topic_id=TOPIC_ID, leader=-1)], True),
+    ],
+)
+def test_markers_under_way_follow_leaders_that_change(records: list[Any], follows: bool) -> None:
+    class Followed:
+        count = 0
+
+        def follow(self) -> None:
+            self.count += 1
+
+    made = errands(Elsewhere())
+    made.on_metadata(records)  # nobody sends markers
+    made.on_new_image()
+    made._markers = markers = cast("Any", Followed())
+    made.on_metadata(records)
+    assert markers.count == follows
+    made.on_new_image()
+    assert markers.count == follows + 1

@@ -256,3 +256,35 @@ def test_bytes_that_differ_anywhere_but_in_values_are_looked_at() -> None:
             assert in_order(latest) == expected(
                 [[(one.key, one.value) for one in iterate_records(batch, 0, header)], pairs]
             )
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("size", [5, 40, 60, 70, 200, 9_000])
+def test_batches_are_of_one_form_wherever_they_lie(count: int, size: int) -> None:
+    """By their length, how many records they have, and how they begin up to the end of the first key."""
+
+    def laid(first: bytes, before: int, values: bytes = b"v") -> tuple[bytes, int, int]:
+        pairs = [(first, values), *((b"k%d" % number, values) for number in range(1, count))]
+        batch = encode_batch([Record(0, 0, key, value) for key, value in pairs])[HEADER_SIZE:]
+        return b"x" * before + batch + b"behind", before, before + len(batch)
+
+    one = laid(b"a" * size, 0)
+    for name in (last_values._name_of_form, last_values._name_of_shape):
+        assert name(*one, count) == name(*laid(b"a" * size, 7), count)
+        assert name(*one, count) == name(*laid(b"a" * size, 0, b"w"), count), "values may be others"
+        assert name(*one, count) != name(*laid(b"a" * size, 0, b"vv"), count)
+        assert name(*one, count) != name(*one, count + 1)
+    form = last_values._name_of_form(*one, count)[2]
+    assert form.endswith(b"aaaaa")
+    if size < 64:
+        assert form.endswith(b"a" * size)
+        assert form != last_values._name_of_form(*laid(b"a" * (size - 1) + b"b", 0), count)[2]
+    shape = last_values._name_of_shape
+    assert shape(*one, count) == shape(*laid(b"a" + b"b" * (size - 1), 0), count), "keys of a shape may be others"
+
+
+@pytest.mark.parametrize("length", [0, 1, 4, 5, 6])
+def test_what_is_too_short_to_have_a_key_is_named_as_it_is(length: int) -> None:
+    data = b"\x01\x02\x03\x04\x05\x06"[:length]
+    assert last_values._name_of_form(data, 0, length, 2)[:2] == (length, 2)
+    assert data.startswith(last_values._name_of_form(data, 0, length, 2)[2])

@@ -10,12 +10,13 @@ from tests.unit.node.on_disk import topic_records
 from tests.unit.node.stopped_node import config
 
 from penstock.metadata.image import ClusterImage
+from penstock.node.sharing import letter_batches
 from penstock.node.sharing.dead_letter_topics import create, why_not
 from penstock.node.sharing.letter_batches import MOST_UNPACKED, Letter, Origin, letter_batch, records_in
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from penstock.protocol.records import Record, decode_batch, encode_batch
+from penstock.protocol.records import Record, decode_batch, encode_batch, iterate_records
 from penstock.sharing.dead_letters import Cause, DeadLetter
 from penstock.sharing.failures import Failure, Failures, How
 
@@ -148,3 +149,16 @@ async def test_a_topic_is_made_for_letters_whose_own_time_counts(error: int) -> 
     assert configs == {"errors.deadletterqueue.group.enable": "true", "message.timestamp.type": "CreateTime"}
     with pytest.raises(KafkaError):
         await create("dlq.x", Controller(17))  # type: ignore[arg-type]
+
+
+def test_a_batch_without_any_of_the_records_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked: list[int] = []
+
+    def noted(data: bytes, position: int, *rest: Any, **options: Any) -> Any:
+        unpacked.append(position)
+        return iterate_records(data, position, *rest, **options)
+
+    monkeypatch.setattr(letter_batches, "iterate_records", noted)
+    batches = [encode_batch([Record(value=b"v"), Record(value=b"w")], base_offset=offset) for offset in (0, 2, 4)]
+    found, last = records_in(b"".join(batches), [3, 9])
+    assert ([*found], last, unpacked) == ([3], 5, [len(batches[0])])
