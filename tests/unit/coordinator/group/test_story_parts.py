@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.unit.coordinator.group.consumer.bench import AT_ONCE, GROUP, Bench
 
 from penstock.client.consumer_protocol import encode_subscription
 from penstock.client.values import TopicPartition
@@ -267,3 +268,44 @@ def test_who_came_and_went_with_an_epoch(
     members: Any, were: Any, taken_over: Any, notes: Any, replaced: Any, told: list[str]
 ) -> None:
     assert who(Story()._who(log(were, notes), taken_over, members, replaced)) == told
+
+
+def test_what_is_remembered_of_a_group_goes_when_all_is_told_and_with_the_group() -> None:
+    bench = Bench(AT_ONCE, a=2)
+    bench.join("m1", "a")
+    story = bench.shard._table.historian._stories["consumer"]
+    assert isinstance(story, ConsumerStory)
+    assert story._under_way == {}
+    bench.join("m2", "a")
+    under_way = story._under_way[GROUP]
+    assert (under_way.epoch, list(under_way.behind), under_way.started_ms) == (3, ["m1", "m2"], bench.now_ms)
+    bench.advance(7)
+    bench.beat("m1", 2)
+    assert under_way.asked == {"m1": bench.now_ms}
+    bench.advance(5)
+    bench.beat("m1", 2, {"a": [0]})
+    assert (under_way.own, list(under_way.behind)) == ({"m1": 5}, ["m2"])
+    bench.beat("m2", 3)
+    assert story._under_way == {}
+    bench.join("m3", "a")
+    assert list(story._under_way) == [GROUP]
+    story._loose[GROUP], story._forgotten[GROUP] = {}, 9
+    for member_id in ("m1", "m2", "m3"):
+        bench.beat(member_id, -1)
+    bench.take(bench.shard.delete_group("delete", GROUP, bench.now_ms))
+    assert (story._under_way, story._loose, story._forgotten) == ({}, {}, {})
+
+
+def test_how_long_each_took_and_for_how_long_it_was_asked() -> None:
+    it = epoch_story._UnderWay(3, 100, ["ann", "ben", "cid", "ann"])
+    assert list(it.behind) == ["ann", "ben", "cid"]
+    it.saw("nobody", Current(3), 110, gives_up=False)
+    it.saw("ann", Current(2, state=1), 110, gives_up=True)
+    it.saw("ann", Current(2, state=1), 120, gives_up=True)
+    assert (it.asked, it.own, it.times) == ({"ann": 110}, {}, {})
+    it.saw("ann", Current(3, state=2), 130, gives_up=False)
+    assert (it.asked, it.own, it.times, list(it.behind)) == ({}, {"ann": 20}, {}, ["ann", "ben", "cid"])
+    it.saw("ann", Current(3), 150, gives_up=False)
+    it.saw("ben", None, 160, gives_up=False)
+    it.saw("cid", Current(3), 170, gives_up=False)
+    assert (it.times, list(it.behind)) == ({"ann": (50, 20), "cid": (70, 0)}, [])
