@@ -229,10 +229,8 @@ class TransactionTable(Agenda[TransactionRecord]):
         self.timers.set(timer, (max(deadline_ms, now_ms) // interval_ms + 1) * interval_ms)
 
     def _time_out(self, transactional_id: str, now_ms: int) -> None:
-        known = self.known(transactional_id)
-        if known is not None and known.state is State.ONGOING:
-            self.watch(transactional_id, now_ms)  # should there be no producer id, or the write fail
-            self.decide(transactional_id, decide_timeout, now_ms, told=lambda _: Outcome(ErrorCode.NONE))
+        self.watch(transactional_id, now_ms)  # should there be no producer id, or the write fail
+        self.decide(transactional_id, decide_timeout, now_ms, told=lambda _: Outcome(ErrorCode.NONE))
 
     def in_turns(self, ids: Iterable[str], do: Callable[[str, int], None], now_ms: int) -> None:
         """Do something with each of many ids, some at a time."""

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.coordinator.group.streams.bench import tasks, topology
 
 from penstock.coordinator.group.classic.member import Caller
+from penstock.coordinator.group.consumer import heartbeat as consumer_heartbeat
 from penstock.coordinator.group.consumer import requests as consumers
 from penstock.coordinator.group.share import requests as shares
 from penstock.coordinator.group.streams import requests as streams
@@ -213,6 +214,22 @@ ROWS_OF_STREAMS: list[tuple[dict[str, Any], str]] = [
 )
 def test_of_streams(fields: dict[str, Any], refused: str) -> None:
     assert refusal(lambda: streams.check_request(STREAMS.replace(**fields))) == refused
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_full"),
+    [
+        ({}, True),
+        ({"member_epoch": 5}, True),
+        ({"rebalance_timeout_ms": -1}, False),
+        ({"rebalance_timeout_ms": 0}, True),
+        ({"subscribed_topic_names": None}, False),
+        ({"subscribed_topic_names": None, "subscribed_topic_regex": "a"}, True),
+        ({"topic_partitions": None}, False),
+    ],
+)
+def test_who_says_all_of_itself_is_told_all(fields: dict[str, Any], is_full: bool) -> None:
+    assert consumer_heartbeat._is_full(CONSUMER.replace(**fields)) is is_full
 
 
 # -- what a member of a streams group says ----------------------------------------------------------------------------
