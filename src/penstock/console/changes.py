@@ -35,6 +35,8 @@ TOLD: Final = (
 MOST_TOLD: Final = 1_000
 """Characters of each."""
 KINDS: Final = {kind: kind for kind in (AVRO, JSON, PROTOBUF)}
+COUNTS: Final = {"partitions": INT32, "replication_factor": INT16}
+"""Of a new topic, with the most that there may be; the cluster decides what is not given."""
 LATEST_MS: Final = 253_402_300_799_999
 """The last moment that has a date."""
 audit = logging.getLogger("penstock.console.audit")
@@ -84,8 +86,7 @@ def _briefly(value: Any) -> Any:
 
 async def _create_topic(means: Means, asked: Asked) -> str:
     name = text_of(asked, "topic")
-    partitions = number_of(asked, "partitions", -1, INT32)
-    copies = number_of(asked, "replication_factor", -1, INT16)
+    partitions, copies = (number_of(asked, part, -1, most) for part, most in COUNTS.items())
     topic = NewTopic(name=name, partitions=partitions, replication_factor=copies, configs=pairs_of(asked, "configs"))
     await means.watched.admin.topics.create(topic)
     return f"topic {name} was created"
@@ -133,7 +134,7 @@ async def _reset_offsets(means: Means, asked: Asked) -> str:
     if to in ("earliest", "latest"):
         new = await offsets_at(admin.cluster, partitions, EARLIEST if to == "earliest" else LATEST)
     elif to == "time":
-        new = await offsets_at(admin.cluster, partitions, number_of(asked, "at", -1, LATEST_MS))
+        new = await offsets_at(admin.cluster, partitions, _time_ms(asked))
     else:
         new = await bounded(admin.cluster, dict.fromkeys(partitions, number_of(asked, "at", 0)))
     described = {row.group_id: row for row in await admin.groups.listings()}.get(group)
@@ -187,8 +188,9 @@ def _register_words(means: Means, asked: Asked) -> list[str]:
 
 def _create_words(_: Means, asked: Asked) -> list[str]:
     words = ["topics", "--create", "--topic", text_of(asked, "topic")]
-    for name, option in (("partitions", "--partitions"), ("replication_factor", "--replication-factor")):
-        words += [option, str(number)] if (number := number_of(asked, name, -1)) > 0 else []
+    for name, most in COUNTS.items():
+        number = number_of(asked, name, -1, most)
+        words += [f"--{name.replace('_', '-')}", str(number)] if number >= 0 else []
     for key, value in pairs_of(asked, "configs").items():
         words += ["--config", f"{key}={value}"]
     return words
@@ -204,7 +206,7 @@ def _alter_words(_: Means, asked: Asked) -> list[str]:
 
 def _produce_words(means: Means, asked: Asked) -> list[str]:
     words = ["produce", "--topic", text_of(asked, "topic")]
-    words += ["--property", "parse.headers=true"] if asked.get("headers") else []
+    words += ["--property", "parse.headers=true"] if pairs_of(asked, "headers") else []
     schemas = [
         word
         for part in ("key", "value")
@@ -219,8 +221,9 @@ def _line(asked: Asked) -> str:
     """What `penstock produce` reads."""
     headers = ",".join(f"{name}:{value}" for name, value in pairs_of(asked, "headers").items())
     parts = [headers] if headers else []
-    parts += [] if asked.get("key") is None else [str(asked["key"])]
-    return "\t".join([*parts, str(asked.get("value") or "")])
+    key, value = bytes_of(asked, "key"), bytes_of(asked, "value")
+    parts += [] if key is None else [key.decode()]
+    return "\t".join([*parts, (value or b"").decode()])
 
 
 def _reset_words(_: Means, asked: Asked) -> list[str]:
@@ -230,7 +233,7 @@ def _reset_words(_: Means, asked: Asked) -> list[str]:
         case "offset":
             to = ["--to-offset", str(number_of(asked, "at", 0))]
         case "time":
-            to = ["--to-datetime", _moment(number_of(asked, "at", 0, LATEST_MS))]
+            to = ["--to-datetime", _moment(_time_ms(asked))]
         case _:
             raise bad_request("to is one of earliest, latest, offset, time")
     return [
@@ -244,8 +247,14 @@ def _elect_words(_: Means, asked: Asked) -> list[str]:
     return ["leader-election", "--election-type", "preferred", *where]
 
 
+def _time_ms(asked: Asked) -> int:
+    if asked.get("at") in (None, ""):
+        raise bad_request("at is the time, in milliseconds since 1970")
+    return number_of(asked, "at", 0, LATEST_MS)
+
+
 def _moment(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"
 
 
 CHANGES: Final[dict[str, Change]] = {

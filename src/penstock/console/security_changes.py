@@ -144,7 +144,7 @@ def _quota_words(_: Means, asked: Asked) -> list[str]:
         option = next(plural for its, plural in ENTITIES.values() if its == kind)
         words += ["--entity-type", option, *(["--entity-default"] if name is None else ["--entity-name", name])]
     quotas = _quotas(asked)
-    added = ",".join(f"{key}={value:g}" if value < 1e5 else f"{key}={value:.0f}" for key, value in _set(quotas))
+    added = ",".join(f"{key}={value:.0f}" if value.is_integer() else f"{key}={value}" for key, value in _set(quotas))
     gone = ",".join(key for key, value in quotas.items() if value is None)
     return words + (["--add-config", added] if added else []) + (["--delete-config", gone] if gone else [])
 
