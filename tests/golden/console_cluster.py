@@ -73,6 +73,7 @@ SHARED: Final = {
     CLICKS_1: SharePosition(7, 1, 3),
     VIEWS_0: SharePosition(-1, 0, None),
     CLICKS_0: SharePosition(2, 0, 9),
+    ORDERS_0: SharePosition(0, 0, 1),
 }
 MEMBERS: Final = [
     MemberDescription("m1", "i1", "app-1", "/h1", [ORDERS_1, CLICKS_1, ORDERS_0], b"", b""),

@@ -89,6 +89,7 @@ class Reader:
         self._at: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._polls = self._nothing = 0
+        self._last: list[ConsumedRecord] = []
 
     async def __aenter__(self) -> Reader:
         return self
@@ -112,6 +113,7 @@ class Reader:
     async def poll(self, wait_ms: int, most: int) -> list[ConsumedRecord]:
         assert wait_ms in (500, 5000)
         self._polls += 1
+        assert not self._last, "what was read has been let go"
         if self._polls > 2 and self._names_one("failing", "growing"):
             raise ConnectionFailedError("the broker is gone")
         for one in self._at:
@@ -130,6 +132,7 @@ class Reader:
         self._nothing += not found
         if self._nothing == 3 and TopicPartition("mixed", 1) in self._at:
             self._at[TopicPartition("mixed", 1)] = 3
+        self._last = found
         return found
 
     def _names_one(self, *topics: str) -> bool:

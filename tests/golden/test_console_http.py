@@ -69,6 +69,8 @@ def test_records(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> Non
             if line in ("busy", "idle"):
                 open_to_all._reading.tails = open_to_all._reading._exports = int(line == "busy")
                 return []
+            if line == "counted":
+                return [f"{open_to_all._reading.tails} tails, {open_to_all._reading._exports} exports"]
             if line in ("hurried", "patient"):
                 monkeypatch.setattr(records, "LONGEST_S", 0.0 if line == "hurried" else 600.0)
                 return []

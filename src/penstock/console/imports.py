@@ -220,7 +220,7 @@ def _rows(text: str, before: int, columns: Any, *, is_record: bool) -> tuple[lis
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     lines = _cells(reader, before)
     if not before:
-        _, columns = next(lines, (1, []))
+        columns = next((cells for _, cells in lines), [])
     names = [one for one in columns if isinstance(one, str)] if isinstance(columns, list) else []
     if not 0 < len(names) <= MOST_COLUMNS or len(set(names)) < len(columns):
         raise bad_request(f"the first line of CSV has 1 to {MOST_COLUMNS} names of columns, each once")

@@ -293,9 +293,11 @@ class WatchedCluster:
 
     def was_so_ms(self, key: Hashable) -> int | None:
         """Since 1970, when what is known was looked at; None where it is as good as now."""
+        if self.looks.age_s(key) < OLD_S:
+            return None
         began_s = self.looks.began_s(key)
-        is_old = began_s is not None and self.looks.age_s(key) >= OLD_S
-        return int((self.epoch_s + began_s) * 1000) if began_s is not None and is_old else None
+        assert began_s is not None, "what was never looked at has no age"
+        return int((self.epoch_s + began_s) * 1000)
 
     async def lags(self) -> GroupLags:
         return await self.looks.at(LAGS, self._lags)

@@ -313,7 +313,7 @@ class _Parser:
         is_first = True
         while is_first or not self.ahead("]"):
             is_first = False
-            low = self.named() if self.take("[:") else self.member()
+            low = self.named() if self.ahead("[:") and self.text.find(":]", self.at) >= 0 else self.member()
             if isinstance(low, Chars):
                 chars |= low.chars
                 ranges += low.ranges
@@ -330,6 +330,7 @@ class _Parser:
         return Chars(self.folded(chars), _merged(ranges), frozenset(categories), self.folds, is_negated)
 
     def named(self) -> Chars:
+        self.take("[:")
         name = self.until(":]")
         found = _NAMED.get(name.removeprefix("^"))
         if found is None:
