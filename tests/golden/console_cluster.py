@@ -74,6 +74,7 @@ SHARED: Final = {
     VIEWS_0: SharePosition(-1, 0, None),
     CLICKS_0: SharePosition(2, 0, 9),
     ORDERS_0: SharePosition(0, 0, 1),
+    ORDERS_1: SharePosition(5, 0, 0),
 }
 MEMBERS: Final = [
     MemberDescription("m1", "i1", "app-1", "/h1", [ORDERS_1, CLICKS_1, ORDERS_0], b"", b""),

@@ -168,13 +168,14 @@ def _found(record: ConsumedRecord, answer: Mapping[str, Any], schemas: Mapping[i
 def _decoded(part: Any, data: bytes | None, schemas: Mapping[int, KnownSchema]) -> Mapping[str, Any] | None:
     """As the page takes it. What comes back was made of strangers' bytes: each field is taken as what it has to be."""
     number = number_of(data)
-    if not isinstance(part, dict) or number is None or number not in schemas:
+    schema = None if number is None else schemas.get(number)
+    if not isinstance(part, dict) or schema is None:
         return None
     return {
         "kind": "json",
         "text": str(part.get("text", "")),
         "size": len(data or b""),
         "cut": bool(part.get("cut")),
-        "schema": str(number),
-        "schema_kind": schemas[number].kind,
+        "schema": str(schema.number),
+        "schema_kind": schema.kind,
     }

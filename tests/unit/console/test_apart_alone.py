@@ -70,6 +70,14 @@ def test_an_expression_sees_all_of_a_record(expression: str, matches: bool) -> N
     assert answer == ({"matches": True, **shown} if matches else {"matches": False})
 
 
+def test_letters_stay_as_they_are() -> None:
+    process = apart.Apart()
+    asked(process, Learn(OTHER))
+    data = b"\0\0\0\0\x08" + b"\x04" + "ä".encode()
+    (answer,) = asked(process, Look([raw(None, data, None, 8)], 9))
+    assert answer["value"] == {"text": '"ä"', "size": 3, "cut": False}
+
+
 def test_what_an_expression_cannot_be_asked_of_is_no_match_and_says_why() -> None:
     process = apart.Apart()
     (problem,) = asked(process, Begin("value."))

@@ -53,6 +53,12 @@ def views(monkeypatch: pytest.MonkeyPatch) -> Views:
     return Views(monkeypatch)
 
 
+async def test_who_asks_again_is_last_in_the_order(views: Views) -> None:
+    for number in (0, 1, 0):
+        await views.ask(number)
+    assert list(views.live._alive) == ["/a?n=1", "/a?n=0"]
+
+
 async def test_who_asked_longest_ago_is_forgotten_first(views: Views) -> None:
     for number in range(MAX_ALIVE):
         await views.ask(number)

@@ -80,6 +80,37 @@ async def test_the_first_topics_do_not_wait_for_all(monkeypatch: pytest.MonkeyPa
     assert shown(await topics(watched, {})) == (3, list(NAMES))
 
 
+@pytest.mark.parametrize("query", [{"q": "s"}, {"sort": "partitions"}, {"sort": "bytes"}, {"from": "1"}, {"desc": "1"}])
+async def test_who_searches_or_wants_another_order_waits_for_all(
+    monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    brokers = Brokers(["clicks"])
+    watched = watched_by(brokers, monkeypatch)
+    monkeypatch.setattr(watched, "log_dirs", brokers.none)
+    searched = asyncio.create_task(topics(watched, query))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not searched.done()
+    brokers.let.set()
+    assert (await searched)["total"] == 3
+
+
+async def test_where_the_first_ones_are_all_internal_all_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(["clicks"])
+    watched = watched_by(brokers, monkeypatch)
+
+    async def internal(_: int) -> tuple[list[TopicMetadata], bool]:
+        return [named("__offsets")[0].replace(is_internal=True)], False
+
+    monkeypatch.setattr(watched.admin.topics, "first", internal)
+    shows = asyncio.create_task(topics(watched, {}))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not shows.done()
+    brokers.let.set()
+    assert shown(await shows) == (3, list(NAMES))
+
+
 @pytest.mark.parametrize("first", [NAMES, UnsupportedByBrokerError("a broker of long ago")])
 async def test_where_the_first_ones_are_all_or_cannot_be_had(first: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers(first)

@@ -185,6 +185,7 @@ async def test_what_was_known_does_not_hide_that_nobody_answers(monkeypatch: pyt
     slow.let.set()
     for _ in range(3):
         await asyncio.sleep(0)
+    assert not looks.knows("topics")
     with pytest.raises(ValueError, match="no answer"):
         await looks.at("topics", slow.look)
     assert await looks.soon("topics", slow.look) is None

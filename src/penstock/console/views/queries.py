@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from itertools import islice
-from math import isfinite
 from typing import Any, Final
 
 from penstock.console.query import MAX_ROWS
@@ -67,7 +66,7 @@ def _texts(names: Any) -> list[str]:
 def _rate(value: Any) -> float | None:
     """What Python knows beside JSON (NaN, infinity) no page could read."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and abs(value) <= LARGEST and isfinite(value) else None
+    return value if is_number and abs(value) <= LARGEST else None
 
 
 def _count(value: Any) -> str | None:

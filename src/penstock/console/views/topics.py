@@ -159,4 +159,4 @@ async def consumers(watched: WatchedCluster, query: Query) -> dict[str, Any]:
         for group, lag in in_sight.items()
         if any(one.topic == name for one in lag.lags or ())
     ]
-    return {"groups": sorted(found, key=lambda row: -int(row["lag"] or 0))}
+    return {"groups": sorted(found, key=lambda row: -int(row["lag"]))}
