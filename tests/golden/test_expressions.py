@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from penstock.protocol.expressions.matcher import Matcher
 from penstock.protocol.expressions.parse import Chars, Choice, ExpressionError, Node, Place, Repeat, parse
 
-LATIN_OF_UNICODE_14 = 1475
-
 
 def told(node: Node) -> str:
     if isinstance(node, Chars):
@@ -50,12 +48,3 @@ def handle(line: str) -> Iterable[str]:
 
 def test_expressions(transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
     transcript("expressions.txt", handle)
-
-
-def test_latin_has_as_many_characters_as_unicode_says() -> None:
-    latin, others = parse(r"\p{Latin}"), parse(r"\P{Latin}")
-    assert isinstance(latin, Chars)
-    assert isinstance(others, Chars)
-    assert sum(high - low + 1 for low, high in latin.ranges) == LATIN_OF_UNICODE_14
-    assert sum(high - low + 1 for low, high in others.ranges) == 0x110000 - LATIN_OF_UNICODE_14
-    assert all(high < low for (_, high), (low, _) in zip(latin.ranges, latin.ranges[1:], strict=False))

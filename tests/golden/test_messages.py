@@ -1,13 +1,12 @@
-"""The transcript of our own messages, field by field, and of how each request is refused as a whole.
+"""The transcript of how each request is refused as a whole, and things that it names.
 
-A step is `fields <module>`, or the name of an API, whose request has a value of its own in each field; or `item`, an
-API and a field of its response, of which one thing is refused that the request names.
+A step is the name of an API, whose request has a value of its own in each field; or `item`, an API and a field of its
+response, of which one thing is refused that the request names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +15,21 @@ from tests.golden.test_admin import sample
 
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.api import ApiKey, api_of
-from penstock.protocol.requests.own_apis import OWN_APIS, OwnApiKey
+from penstock.protocol.requests.own_apis import OwnApiKey
 from penstock.protocol.requests.refusals import _BARE, refusal, refused
-from penstock.protocol.schema import Field, Message
+from penstock.protocol.schema import Message
 
 ERROR = KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
-MODULES = {module for module, *_ in OWN_APIS.values()}
 
 
 def handle(line: str) -> Iterable[str]:
-    word, _, module = line.partition(" ")
+    word, _, item = line.partition(" ")
     if word == "item":
-        api, field = module.split()
+        api, field = item.split()
         response = api_of(ApiKey[api]).response_class()
         return [said(refused(response, field, "a name", ERROR))]
-    if word != "fields":
-        key = getattr(OwnApiKey, word, None) or ApiKey[word]
-        return [said(refusal(_numbered(sample(api_of(key).request_class)), ERROR))]
-    found = vars(import_module(f"penstock.protocol.requests.{module}")).values()
-    mine = [
-        one for one in found if isinstance(one, type) and issubclass(one, Message) and one.__module__.endswith(module)
-    ]
-    return [text for one in mine for text in declared(one)]
+    key = getattr(OwnApiKey, word, None) or ApiKey[word]
+    return [said(refusal(_numbered(sample(api_of(key).request_class)), ERROR))]
 
 
 def _numbered(message: Message) -> Message:
@@ -54,20 +46,6 @@ def _numbered(message: Message) -> Message:
     return message
 
 
-def declared(kind: type[Message]) -> Iterable[str]:
-    yield f"{kind.__name__}:"
-    for name, it in kind.__fields__.items():
-        yield f"  {name}: {_declared(it)}"
-
-
-def _declared(it: Field) -> str:
-    kind: Any = it.kind
-    words = [kind if isinstance(kind, str) else kind.__name__, "[]" * it.is_array, f" {it.versions}"]
-    words += [f" nullable {it.nullable}"] if it.nullable else []
-    words += [f" tag {it.tag} in {it.tagged}"] if it.tag is not None else []
-    return "".join([*words, f" = {it.new_default()!r}", "" if it.flexible else " inflexible"])
-
-
 def test_messages(transcript: Callable[[str, Callable[[str], Iterable[object]]], None]) -> None:
     transcript("messages.txt", handle)
 
@@ -81,8 +59,7 @@ def items() -> Iterable[str]:
                 yield f"item {key.name} {field}"
 
 
-def test_every_module_and_every_api_is_asked() -> None:
+def test_every_api_is_asked() -> None:
     text = (Path(__file__).parent / "messages.txt").read_text().splitlines()
-    assert {f"fields {module}" for module in MODULES} <= set(text)
     assert {key.name for key in (*ApiKey, *OwnApiKey)} <= set(text)
     assert set(items()) <= set(text)

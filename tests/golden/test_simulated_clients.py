@@ -25,9 +25,11 @@ from penstock.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from penstock.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -64,7 +66,7 @@ class Cluster:
     def __init__(self, mood: str) -> None:
         self.told: list[str] = []
         self.mood = mood
-        self.offset = 0
+        self.offset = self.pending = 0
         self.answers = self.looks = 0
         self.kept = (-1, -1)
         self.topics = SimpleNamespace(create=self._create)
@@ -131,6 +133,7 @@ class Cluster:
         if answer is not FindCoordinatorResponse:
             self.told.append(f"{to}, {newest}: {text}")
             self.answers += 1
+            self._keep(request)
             if self.answers % 3 == 0:
                 _refuse(found, CODES.get(self.mood) or (ErrorCode.INVALID_TXN_STATE if self.mood == "bad" else 0))
         for name, value in (("producer_id", 9), ("producer_epoch", self.answers)):
@@ -139,6 +142,14 @@ class Cluster:
         if hasattr(found, "ongoing_txn_producer_id"):
             found.ongoing_txn_producer_id, found.ongoing_txn_producer_epoch = self.kept
         return found
+
+    def _keep(self, request: Any) -> None:
+        """The last offset that was committed, for the next life."""
+        if isinstance(request, TxnOffsetCommitRequest):
+            self.pending = request.topics[0].partitions[0].committed_offset
+        elif isinstance(request, EndTxnRequest):
+            self.offset = self.pending if request.committed and self.pending else self.offset
+            self.pending = 0
 
 
 def _refuse(answer: Any, code: int) -> None:
@@ -191,16 +202,9 @@ class ClientsLecture:
                 await client._live()
             except FAILURES as error:
                 cluster.told.append(f"it fails: {error}")
-            self._between(client, cluster)
+            cluster.kept = getattr(client, "_prepared", (-1, -1))
         cluster.told.append(f"{client.ended} have ended of {len(client._transactions)}")
         return cluster.told
-
-    def _between(self, client: TransactingClient, cluster: Cluster) -> None:
-        """The cluster has what it was told: the last offset that was committed, and what is prepared."""
-        known = client._transactions
-        done = [n for n, one in known.items() if one.commits_offset and one.fate is transactions.Fate.COMMITTED]
-        cluster.offset = max(done, default=0)
-        cluster.kept = getattr(client, "_prepared", (-1, -1))
 
 
 def test_clients(

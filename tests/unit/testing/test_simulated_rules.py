@@ -148,11 +148,16 @@ def test_what_a_log_says_of_its_producers_is_known(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(remembered_batches, "Producers", list)
-    monkeypatch.setattr(remembered_batches, "replay", lambda into, *_: into.extend(written))
+
+    def replay(into: list[Any], *rest: Any) -> None:
+        assert rest == ("aborted", log.segments, 0)
+        into.extend(written)
+
+    monkeypatch.setattr(remembered_batches, "replay", replay)
     log = SimpleNamespace(
         is_loaded=True,
         config=SimpleNamespace(is_compacted=False),
-        load=lambda: SimpleNamespace(aborted=None),
+        load=lambda: SimpleNamespace(aborted="aborted"),
         segments=[SimpleNamespace(base_offset=begins)],
         producers=known,
     )

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from penstock.protocol.expressions.matcher import A_SET, MOST_REMEMBERED, MOST_STATES, Matcher
-from penstock.protocol.expressions.parse import ExpressionError
+from penstock.protocol.expressions.parse import Chars, ExpressionError, parse
 
 NAMES = (
     "",
@@ -204,3 +204,15 @@ def test_what_is_remembered_has_a_limit() -> None:
         found.matches(f"{number:032b}".replace("0", "a").replace("1", "b"))
         sets = [following for following, _ in found._steps.values()]
         assert sum(map(len, sets)) + A_SET * len(sets) <= MOST_REMEMBERED
+
+
+LATIN_OF_UNICODE_14 = 1475
+
+
+def test_latin_has_as_many_characters_as_unicode_says() -> None:
+    latin, others = parse(r"\p{Latin}"), parse(r"\P{Latin}")
+    assert isinstance(latin, Chars)
+    assert isinstance(others, Chars)
+    assert sum(high - low + 1 for low, high in latin.ranges) == LATIN_OF_UNICODE_14
+    assert sum(high - low + 1 for low, high in others.ranges) == 0x110000 - LATIN_OF_UNICODE_14
+    assert all(high < low for (_, high), (low, _) in zip(latin.ranges, latin.ranges[1:], strict=False))

@@ -23,6 +23,7 @@ from penstock.protocol.messages.describe_client_quotas import DescribeClientQuot
 from penstock.protocol.messages.describe_groups import DescribeGroupsResponse
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.find_coordinator import FindCoordinatorResponse
+from penstock.protocol.messages.metadata import MetadataRequestTopic, MetadataResponse
 from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -108,3 +109,5 @@ def test_of_one_thing_no_more_is_told_than_the_request_said() -> None:
     assert told.topic_id == ZERO_UUID
     assert refused(DescribeGroupsResponse(), "groups", "readers", ERROR).group_id == "readers"
     assert refused(FindCoordinatorResponse(), "coordinators", "readers", ERROR).node_id == -1
+    topic = refused(MetadataResponse(), "topics", MetadataRequestTopic(name="flights"), ERROR)
+    assert (topic.name, topic.error_code, topic.partitions) == ("flights", ErrorCode.NOT_CONTROLLER, [])

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from penstock.protocol.sasl.claims import MAX_NAME_CHARACTERS, Checked, Expected, check_claims, parse_token
+from penstock.protocol.sasl.claims import (
+    MAX_NAME_CHARACTERS,
+    MAX_TIME_S,
+    Checked,
+    Expected,
+    check_claims,
+    claims_of,
+    parse_token,
+    time_of,
+)
 from penstock.protocol.sasl.oauthbearer import RefusedTokenError
 
 NOW_S, SKEW_S = 1_000_000, 30
@@ -120,3 +129,84 @@ def test_the_name_of_a_key_is_text() -> None:
     with pytest.raises(RefusedTokenError, match="no text"):
         _ = parse_token(f"{part({'kid': 7})}.{part({})}.").key_id
     assert parse_token(f"{part({'alg': ['RS256']})}.{part({})}.").algorithm == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "is_time"),
+    [(0, True), (1.5, True), (MAX_TIME_S - 1, True), (MAX_TIME_S, False), (-1, False), (True, False), ("1", False)],
+)
+def test_what_is_a_time(found: Any, is_time: bool) -> None:
+    if is_time:
+        assert time_of({"exp": found}, "exp") == found
+    else:
+        with pytest.raises(RefusedTokenError, match="its claim exp is missing, or no time"):
+            time_of({"exp": found}, "exp")
+
+
+def test_limits_are_within() -> None:
+    assert checked(sub="a" * MAX_NAME_CHARACTERS).name == "a" * MAX_NAME_CHARACTERS
+    assert checked(exp=NOW_S - SKEW_S + 0.0001).lifetime_ms == 1
+    assert checked(exp=NOW_S - SKEW_S + 0.002).lifetime_ms == 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "wanted", "words"),
+    [
+        (None, (), ""),
+        (7, (), ""),
+        ("", (), "a scope in scope is empty"),
+        (" ", (), "a scope in scope is empty"),
+        ("a b", (), ""),
+        (["a", "b"], (), ""),
+        (["a", " "], (), "a scope in scope is empty"),
+        ("a a", (), ""),
+        (["a", "b", "a"], (), "or there twice"),
+        ("a b", ("a", "b"), ""),
+        (["a b", "c"], ("c", "a"), ""),
+        ("a", ("a", "b", "c"), "^it lacks the scope b, c$"),
+        (None, ("a",), "^it lacks the scope a$"),
+        (7, ("a",), "^it lacks the scope a$"),
+    ],
+)
+def test_scopes(scope: Any, wanted: tuple[str, ...], words: str) -> None:
+    expected = EXPECTED.replace(scopes=wanted)
+    if not words:
+        assert checked(expected, scope=scope).name == "ada"
+    else:
+        with pytest.raises(RefusedTokenError, match=words):
+            checked(expected, scope=scope)
+
+
+@pytest.mark.parametrize(
+    ("expected", "changed", "is_right"),
+    [
+        (EXPECTED.replace(needs_issue_time=False), {"iat": None}, True),
+        (EXPECTED.replace(needs_issue_time=False), {"iat": "x"}, False),
+        (EXPECTED.replace(issuer=None), {"iss": "whoever"}, True),
+        (EXPECTED.replace(audiences=()), {"aud": [7]}, True),
+        (EXPECTED, {"aud": "others"}, True),
+        (EXPECTED, {"nbf": None}, True),
+        (EXPECTED, {"nbf": 0}, True),
+        (EXPECTED, {"sub": "a\ud7ff\ue000"}, True),
+        (EXPECTED, {"sub": "a\udfff"}, False),
+    ],
+    ids=range(9),
+)
+def test_each_demand_counts_alone(expected: Expected, changed: dict[str, Any], is_right: bool) -> None:
+    try:
+        checked(expected, **changed)
+    except RefusedTokenError:
+        assert not is_right
+    else:
+        assert is_right
+
+
+def test_claims_of_somebody_elses_token_and_what_is_signed() -> None:
+    text = f"{part({})}.{part(GOOD)}."
+    assert claims_of(text) == GOOD
+    token = parse_token(f"{text}AA")
+    assert (token.signed, token.signature) == (text[:-1].encode(), b"\0")
+    assert (token.algorithm, token.key_id) == ("", None)
+    for bad in ("crit", "b64"):
+        with pytest.raises(RefusedTokenError):
+            parse_token(f"{part({bad: None})}.{part({})}.")

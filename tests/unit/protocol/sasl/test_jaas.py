@@ -25,6 +25,50 @@ def test_options(options: str, read: dict[str, str]) -> None:
     assert {name: it.text for name, it in module.options.items()} == read
 
 
+@pytest.mark.parametrize(
+    ("quoted", "read"),
+    [
+        (r"\a\b\f\n\r\t\v", "\a\b\f\n\r\t\v"),
+        (r"\377\400\47\8\078", "\xff\x200'8\x078"),
+        (r"\x\\\'", "x\\'"),
+        ("", ""),
+    ],
+)
+def test_escapes(quoted: str, read: str) -> None:
+    module = parse_jaas(f'{PLAIN_MODULE} required a="{quoted}";', "PLAIN")
+    assert module.text("a") == read
+    assert module.text("b") is None
+
+
+@pytest.mark.parametrize("flag", ["required", "Requisite", "sufficient", "OPTIONAL"])
+def test_flags(flag: str) -> None:
+    assert parse_jaas(f"{PLAIN_MODULE} {flag};", "PLAIN").name == PLAIN_MODULE
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [("PLAIN", PLAIN_MODULE), ("SCRAM-SHA-256", SCRAM_MODULE), ("SCRAM-SHA-512", SCRAM_MODULE)],
+)
+@pytest.mark.parametrize(("said", "is_token"), [("true", True), ("TRUE", True), ("false", False), ("", False)])
+def test_who_logs_in_by_token(mechanism: str, module: str, said: str, is_token: bool) -> None:
+    text = f'{module} required username=a password=b tokenauth="{said}";'
+    if is_token and module == PLAIN_MODULE:
+        with pytest.raises(JaasError, match="by SCRAM alone"):
+            credentials_of(text, mechanism)
+    else:
+        assert credentials_of(text, mechanism) == ("a", Secret("b"), is_token)
+
+
+@pytest.mark.parametrize(("user", "password", "is_right"), [("", "x", False), ("x", "", True), ("x", "y", True)])
+def test_a_password_may_be_empty_and_a_name_may_not(user: str, password: str, is_right: bool) -> None:
+    text = f'{PLAIN_MODULE} required username="{user}" password="{password}";'
+    if is_right:
+        assert credentials_of(text, "PLAIN") == (user, Secret(password), False)
+    else:
+        with pytest.raises(JaasError, match="one of them is missing"):
+            credentials_of(text, "PLAIN")
+
+
 def test_users_of_a_listener() -> None:
     module = parse_jaas(f'{PLAIN_MODULE} REQUIRED username="n" password="p" user_ada="1" user_="2";', "PLAIN")
     assert module.users == {"ada": Secret("1"), "": Secret("2")}
