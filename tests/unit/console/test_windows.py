@@ -24,6 +24,8 @@ from penstock.console.looks import Looks
 from penstock.console.matching import Found, Wanted
 from penstock.console.records import Records, as_row
 from penstock.console.security_changes import CHOICES
+from penstock.console.serving import reading
+from penstock.console.serving.lines import line
 from penstock.console.serving.reading import _broken_where_it_fails, _file
 from penstock.console.serving.settings import ConsoleSettings, NotServedError
 from penstock.console.serving.tls import tls_of
@@ -172,6 +174,24 @@ def test_an_answer_that_has_begun_is_broken_off(error: Exception) -> None:
         with pytest.raises(ConnectionResetError, match=str(error)), _broken_where_it_fails(cast("Any", request)):
             raise error
         assert len(aborted) == count
+
+
+async def test_lines_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+
+    async def write(_: Any, data: bytes) -> None:
+        written.append(data)
+
+    monkeypatch.setattr(reading, "PART_BYTES", 100)
+    monkeypatch.setattr(reading, "write", write)
+    found = [Found(ConsumedRecord("t", 0, n, 0, None, b"v" * 60)) for n in range(5)]
+    await reading._write_lines(cast("Any", None), found)
+    assert b"".join(written) == b"".join(piece for one in found for piece in line(one))
+    assert all(100 <= len(part) < 200 for part in written[:-1])
+    assert len(written) > 4
+    written.clear()
+    await reading._write_lines(cast("Any", None), [])
+    assert written == []
 
 
 def test_names_of_files_are_plain() -> None:

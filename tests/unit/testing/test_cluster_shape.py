@@ -17,6 +17,7 @@ def test_it_has_so_many(asked: dict[str, int], ids: list[int]) -> None:
     cluster = Cluster(**asked)  # type: ignore[arg-type]
     assert [node.id for node in cluster.nodes] == ids
     assert [cluster.node(one).id for one in ids] == ids
+    assert cluster._secured is None
 
 
 @pytest.mark.parametrize("asked", [{"controllers": 3}, {"brokers": 3}, {"nodes": 2, "brokers": 1, "controllers": 1}])

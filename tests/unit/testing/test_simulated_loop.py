@@ -52,3 +52,17 @@ def test_time_passes_to_the_next_timer_when_nobody_has_anything_to_do() -> None:
     with pytest.raises(RuntimeError, match="everybody waits and no timer is set"):
         loop.run_forever()
     loop.close()
+
+
+def test_work_of_a_process_that_lives_is_done() -> None:
+    loop, process, done = VirtualLoop(Random(1)), Process("host"), list[str]()
+
+    async def work() -> None:
+        done.append("done")
+        loop.stop()
+
+    task = process.spawn(loop, work())
+    process.keep(task)
+    loop.run_forever()
+    assert done == ["done"]
+    loop.close()

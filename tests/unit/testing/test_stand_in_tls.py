@@ -73,6 +73,7 @@ def test_hands_are_shaken_in_three_records() -> None:
     assert second == record(HANDSHAKE, 0, hello(b"the server's"))
     client.incoming.write(second)
     assert client.shakes()
+    assert client.shakes(), "and says nothing more"
     third = client.outgoing.read()
     assert third == record(HANDSHAKE, 1, b"done")
     server.incoming.write(third)

@@ -249,6 +249,7 @@ async def test_what_was_left_open_is_ended_and_compared(monkeypatch: pytest.Monk
     steps: list[str] = []
 
     async def begin() -> None:
+        assert isinstance(rules.client._cluster, Cluster)
         steps.append("begin")
         if len(steps) == 1:
             raise ConnectionFailedError("away")
@@ -358,3 +359,39 @@ async def test_what_is_prepared_is_found_as_it_was(
     assert (client._producer, client._sequences) == ((7, 8), {0: 0, 1: 0})
     assert rules.notes == ([f"transaction 1 of {kept} is found, decided"] if kept != (-1, -1) else [])
     assert client._prepared == ((-1, -1) if kept != (-1, -1) else prepared)
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (ConnectionFailedError("away"), True),
+        (KafkaError(ErrorCode.NOT_COORDINATOR), True),
+        (KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), True),
+        (KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), True),
+        (KafkaError(ErrorCode.INVALID_TXN_STATE), False),
+        (ValueError(), False),
+    ],
+)
+def test_what_may_pass(error: Exception, passes: bool) -> None:
+    assert transactions._may_pass(error) is passes
+
+
+async def test_the_coordinator_of_transactions_is_asked() -> None:
+    rules, asked = Rules(), list[Any]()
+
+    class Found(Cluster):
+        async def to_any(self, request: Any, _: type, newest: int) -> Any:
+            asked.append((request.key, request.key_type, newest))
+            return SimpleNamespace(error_code=0, node_id=4)
+
+        async def to_node(self, node: int, request: Any, _: type, newest: int) -> Any:
+            asked.append((node, request, newest))
+            return SimpleNamespace(error_code=0)
+
+        async def retrying(self, attempt: Any, *, passing: Any) -> Any:
+            assert passing is transactions._may_pass
+            return await attempt()
+
+    rules.client._cluster = cast("Any", Found())
+    await rules.client._coordinated(cast("Any", "request"), InitProducerIdResponse, newest=3)
+    assert asked == [("c", 1, 3), (4, "request", 3)]

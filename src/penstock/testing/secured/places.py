@@ -91,7 +91,7 @@ def _check_name(item: str, name: str) -> None:
         ip_address(name)
     except ValueError:
         parts = name.split(".")
-        if not all(part and part.replace("-", "").replace("_", "").isalnum() and part.isascii() for part in parts):
+        if not all(part.replace("-", "").replace("_", "").isalnum() and part.isascii() for part in parts):
             raise ValueError(f"{item}: {name!r} is no name of a host, and no address") from None
 
 
