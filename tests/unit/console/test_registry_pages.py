@@ -6,6 +6,7 @@ import base64
 import time
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
+from threading import Event
 from typing import Any
 
 import pytest
@@ -50,6 +51,15 @@ def test_a_password_is_told_nobody(url: str, shown: str, user_info: str | None) 
     found.close()
     with pytest.raises(RuntimeError):
         found._threads.submit(int)
+
+
+def test_questions_that_wait_when_it_is_closed_are_not_asked() -> None:
+    found, let = SchemaRegistry("http://h"), Event()
+    asked = [found._threads.submit(let.wait, 20) for _ in range(5)]
+    found.close()
+    assert [one.cancelled() for one in asked] == [False, False, True, True, True]
+    let.set()
+    assert [one.result(20) for one in asked[:2]] == [True, True]
 
 
 async def test_without_a_registry_nothing_is_asked() -> None:

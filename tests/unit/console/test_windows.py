@@ -224,6 +224,26 @@ def test_what_tls_is_spoken(tmp_path: Path) -> None:
     assert not settings.replace(certificate=None).is_tls
 
 
+async def test_a_failure_that_comes_when_nobody_waits_any_more_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.console.looks.PATIENCE_S", 0.0)
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    looks, let = Looks(lambda: 0.0, lambda: 0.0), asyncio.Event()
+
+    async def fails() -> int:
+        await let.wait()
+        raise ValueError
+
+    assert await looks.soon("a", fails) is None
+    let.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    del looks
+    gc.collect()
+    await asyncio.sleep(0)
+    assert told == []
+
+
 async def test_a_failure_that_nobody_waits_for_is_no_news() -> None:
     told: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))

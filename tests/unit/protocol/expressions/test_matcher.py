@@ -27,6 +27,7 @@ NAMES = (
 )
 ALIKE = (
     "foo.*", "^foo$", "a|b", "(foo|bar)-[0-9]{1,3}", "[^a]+", "foo*", "(?i)FOO", "x{2}", r"\bfoo\b", "(a*)*b", "",
+    r"fo\boo", r"a\b\.b", r"a\b-\bb", r"a\B-b", r"\Bfoo", r"foo\B", r"f\Boo", "fo^o", "f$oo", r"f\Aoo", "a|b$",
     "(?:a|b)+c?", "[a-c-]+", r"\w+\.\w", r"\Aa\Wb", r"(?P<name>a)\.b", "a{1,}b", "[]a]+", "a??b", r"\d|\D{2}", r"x\B_1",
 )  # fmt: skip
 
@@ -216,3 +217,10 @@ def test_latin_has_as_many_characters_as_unicode_says() -> None:
     assert sum(high - low + 1 for low, high in latin.ranges) == LATIN_OF_UNICODE_14
     assert sum(high - low + 1 for low, high in others.ranges) == 0x110000 - LATIN_OF_UNICODE_14
     assert all(high < low for (_, high), (low, _) in zip(latin.ranges, latin.ranges[1:], strict=False))
+
+
+def test_each_step_is_looked_up_once() -> None:
+    found = Matcher("ab*")
+    for name, steps in (("a", 1), ("ab", 2), ("abb", 2), ("abbb", 2), ("x", 3)):
+        found.matches(name)
+        assert len(found._steps) == steps

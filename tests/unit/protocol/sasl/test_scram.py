@@ -8,6 +8,7 @@ import pytest
 from penstock.protocol.sasl.delegation_tokens import credential_of, hmac_of, password_of
 from penstock.protocol.sasl.mechanism import SaslError
 from penstock.protocol.sasl.scram import (
+    BY_NUMBER,
     MAX_MESSAGE_BYTES,
     MECHANISMS,
     OWN_FORM,
@@ -308,3 +309,8 @@ def test_a_delegation_token_logs_in_as_its_owner(mechanism: ScramMechanism) -> N
     there.clear()
     with pytest.raises(SaslError, match="wrong credentials"):
         log_in("id")
+
+
+def test_numbers_of_mechanisms_are_those_of_kafka() -> None:
+    assert {number: one.name for number, one in BY_NUMBER.items()} == {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+    assert {name: one.number for name, one in MECHANISMS.items()} == {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
