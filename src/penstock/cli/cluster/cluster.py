@@ -87,7 +87,7 @@ def list_endpoints(session: NodeSession, include_fenced_brokers: bool = FENCED_T
 
     rows = session.run(work)
     state = () if session.of_controllers else ("STATE",)
-    host_width = max(len(row[1]) for row in rows)
+    host_width = max((len(row[1]) for row in rows), default=10)
     rack_width = max((len(row[3]) for row in rows if row[3] != NO_RACK), default=10)
     widths = (10, host_width, 10, rack_width, *(10 for _ in state), 15)
     for row in [("ID", "HOST", "PORT", "RACK", *state, "ENDPOINT_TYPE"), *rows]:
