@@ -1,6 +1,6 @@
-"""Transcripts of commands that show something: of a cluster that has two of everything, and of one that has nothing.
+"""Transcripts of commands at a cluster that has two of everything, at one that has nothing, and one that refuses all.
 
-The second one of each kind has all fields as they are by default but for its names: numbers that mean nothing, texts
+The second one of each has all fields as they are by default but for its names: numbers that mean nothing, texts
 that are empty or not there. It comes first, so that what is shown in an order is put into it.
 """
 
@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.golden.shown import said
 from tests.golden.test_commands import Reached, vars_of
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
 from tests.unit.client.fake_broker import Reply
 from tests.unit.client.fake_cluster import served_in_a_thread
 
 from penstock.cli.main import main
+from penstock.client.admin import users
 from penstock.client.values import LATEST
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import DescribeClusterResponse
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -99,6 +102,14 @@ class Nothing(Reached):
         return answer
 
 
+class Refusing(Reached):
+    def __call__(self, header: RequestHeader, request: Message) -> Reply:
+        answer = super().__call__(header, request)
+        if isinstance(answer, Message) and header.api_key not in OF_THE_CLUSTER:
+            refused(answer)
+        return answer
+
+
 def told_of(header: RequestHeader, request: Message, answer: Reply) -> list[Message]:
     """The answer, or what it tells of each that was asked about."""
     if not isinstance(answer, Message) or header.api_key in (*OF_THE_CLUSTER, *OF_PARTITIONS):
@@ -125,18 +136,35 @@ def doubled(message: Message) -> None:
             value.insert(0, other(field.kind))
 
 
+def refused(message: Message) -> None:
+    """Wherever it can say so."""
+    if "error_code" in type(message).__fields__:
+        message.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # type: ignore[attr-defined]
+    for row in rows_of(message):
+        refused(row)
+
+
 def emptied(message: Message) -> None:
     for name, field in type(message).__fields__.items():
         if field.is_array and not isinstance(field.kind, str):
             getattr(message, name).clear()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("two_of_each", Two), ("nothing_there", Nothing)])
-def test_commands_that_show(name: str, kind: type[Reached], transcript: Transcript) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("two_of_each", Two), ("nothing_there", Nothing), ("all_refused", Refusing)]
+)
+def test_commands_that_show(
+    name: str, kind: type[Reached], transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(users, "token_bytes", bytes)  # a salt of zeros
+
     def handle(line: str) -> Iterable[str]:
         with served_in_a_thread(kind()) as broker:  # type: ignore[arg-type]
             result = CliRunner().invoke(main, [*shlex.split(line), "--bootstrap-server", str(broker.address)])
             address = broker.address
+            asked = [it for header, it in broker.requests if header.api_key not in OF_THE_CLUSTER]
+        if kind is Two:
+            yield from map(said, asked)
         output = result.output.replace(str(address), "ADDRESS").replace(address.host, "HOST")
         output = output.replace(str(address.port), "PORT")
         yield from (f"| {row}".rstrip() for row in output.splitlines())

@@ -32,6 +32,7 @@ def test_usage(tmp_path: Path, transcript: Callable[[str, Callable[[str], Iterab
             assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exception)
             if result.exit_code != WRONG_USAGE:
                 return ["goes on"]
-            return [result.output.splitlines()[-1].replace(str(file), FILE)]
+            told = result.output[result.output.index("Error: ") :]
+            return [" ".join(told.split()).replace(str(file), FILE)]
 
         transcript("usage.txt", handle)
