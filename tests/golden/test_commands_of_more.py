@@ -16,6 +16,7 @@ from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
 from tests.unit.client.fake_broker import Reply
 from tests.unit.client.fake_cluster import served_in_a_thread
 
+from penstock.cli.cluster import metadata_quorum, transactions
 from penstock.cli.main import main
 from penstock.client.admin import users
 from penstock.client.values import LATEST
@@ -40,6 +41,7 @@ from penstock.protocol.schema import Message
 
 Transcript = Callable[[str, Callable[[str], Iterable[object]]], None]
 OTHER_NODE = 3
+NOW_MS = 10_000_000
 OF_PARTITIONS = (ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_PRODUCERS, ApiKey.DELETE_RECORDS, ApiKey.FETCH)
 """Their answers tell of each partition that is asked about, whatever is there."""
 NAMES: dict[str, Any] = {
@@ -157,6 +159,8 @@ def test_commands_that_show(
     name: str, kind: type[Reached], transcript: Transcript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(users, "token_bytes", bytes)  # a salt of zeros
+    for module in (transactions, metadata_quorum):
+        monkeypatch.setattr(module, "wall_clock_ms", lambda: NOW_MS)
 
     def handle(line: str) -> Iterable[str]:
         with served_in_a_thread(kind()) as broker:  # type: ignore[arg-type]

@@ -102,10 +102,10 @@ command.add_command(disks_command)
 
 async def _propose(admin: Admin, wishes: Wishes) -> Proposal:
     now = (await look(admin)).without_leaderless_groups().limited_to(wishes.pattern)
+    capacities = capacities_in(wishes.capacity, now.racks) if wishes.capacity else {}
     measured = await traffic(admin, now, wishes.measure)
     carried = {one: Carried(measured.sizes[one], measured.written[one], measured.read[one]) for one in now.partitions}
     racks = {node: rack for node, rack in now.racks.items() if node not in now.away}
-    capacities = capacities_in(wishes.capacity, now.racks) if wishes.capacity else {}
     found = spread(
         {one: row.replicas for one, row in now.partitions.items()},
         carried,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
 import pytest
 
-from penstock.cli.groups.redrive import Letter, Sources, letter_of, show
-from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.cli.groups.redrive import Letter, Redrive, Sources, letter_of, show
+from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
 
 WHERE = TopicPartition("orders", 3)
 
@@ -66,6 +70,94 @@ class Log:
 async def test_a_record_is_read_from_its_topic_if_that_has_it(offset: int, value: bytes | None) -> None:
     found = await Sources(Log()).find(WHERE, offset)  # type: ignore[arg-type]
     assert (None if found is None else found.value) == value
+
+
+class Letters(Log):
+    """The topic of dead letters has two partitions; the second one's third letter came after the start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = {0: 0, 1: 0}
+        self.letters = [
+            [letter(), letter(group="another"), letter(offset="9", partition="4")],
+            [letter(topic="orders", offset="8", copy="yes"), letter(topic="unknown")],
+            [letter(offset="5")],
+        ]
+        self.committed: list[Any] = []
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+
+    async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict(zip(partitions, (3, 2), strict=True))
+
+    async def position(self, partition: TopicPartition) -> int:
+        return self.positions[partition.partition]
+
+    async def poll(self, _: int, max_records: int = 0) -> list[ConsumedRecord]:
+        number = 3 - len(self.letters)
+        found = self.letters.pop(0)
+        records = []
+        for it in found:
+            partition = min(number, 1)
+            offset = self.positions[partition]
+            value = b"copied" if ("__dlq.errors.copy", b"yes") in it.headers else None
+            headers = [("mine", b"1"), *it.headers, ("empty", None)]
+            records.append(ConsumedRecord("dlq.orders", partition, offset, 0, None, value, headers))
+            self.positions[partition] += 1
+        return records
+
+
+class Sends:
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        self.done.append("begin")
+        yield
+        self.done.append("commit")
+
+    async def send(self, topic: str, value: bytes | None, **more: Any) -> None:
+        self.done.append((topic, more["partition"], more["key"], value, more["headers"]))
+
+    async def send_offsets_to_transaction(self, group: str, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        self.done.append((group, {str(place): it.offset for place, it in offsets.items()}))
+
+
+async def test_letters_go_back_with_their_positions() -> None:
+    letters, sends = Letters(), Sends()
+    work = Redrive("g", letters, Sources(WithSeven()), sends, {"orders": 4})  # type: ignore[arg-type]
+    await work.run("dlq.orders")
+    assert [str(one) for one in letters.assignment] == ["dlq.orders-0", "dlq.orders-1"]
+    own = [("mine", b"1"), ("empty", None)]
+    redriven = "penstock-dlq-redriven"
+    assert sends.done == [
+        "begin",
+        ("orders", 3, None, b"7", [(redriven, b"dlq.orders-0-0")]),
+        ("penstock-redrive.g", {"dlq.orders-0": 3}),
+        "commit",
+        "begin",
+        ("orders", 3, None, b"copied", [*own, (redriven, b"dlq.orders-1-0")]),
+        ("penstock-redrive.g", {"dlq.orders-1": 2}),
+        "commit",
+    ]
+    counts = {str(place): (it.records, it.gone) for place, it in work.counts.items()}
+    assert counts == {"orders-3": (2, 0), "orders-4": (0, 1), "unknown-3": (0, 1)}
+
+
+async def test_without_a_producer_they_are_counted_alone() -> None:
+    work = Redrive("g", Letters(), Sources(WithSeven()), None, {"orders": 5})  # type: ignore[arg-type]
+    await work.run("dlq.orders")
+    counts = {str(place): (it.records, it.gone) for place, it in work.counts.items()}
+    assert counts == {"orders-3": (2, 0), "orders-4": (0, 1), "unknown-3": (0, 1)}
+
+
+class WithSeven(Log):
+    async def poll(self, _: int, max_records: int) -> list[ConsumedRecord]:
+        assert max_records == 1
+        at, self.at = self.at, 10
+        return [ConsumedRecord(*WHERE, 7, 0, None, b"7")] if at == 7 else []
 
 
 @pytest.mark.parametrize(("letters", "execute", "says_so"), [(1, False, True), (1, True, False), (0, False, False)])

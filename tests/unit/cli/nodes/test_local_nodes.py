@@ -1,11 +1,14 @@
 """A cluster on this machine is made once, and found again as it was made."""
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 
+from penstock.cli.nodes import local_nodes
 from penstock.cli.nodes.local_nodes import LocalCluster, local_cluster
 from penstock.node.assembly.properties import read_properties
 
@@ -71,3 +74,55 @@ def test_places_of_others_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(click.ClickException, match="Not a directory"):
         local_cluster(tmp_path / "file" / "below", 1, 0)
+
+
+# -- which ports ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wanted(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The numbers that are asked for; each is had, and 0 is another one."""
+    found: list[list[int]] = []
+
+    def reserved(numbers: Sequence[int], cure: str) -> list[SimpleNamespace]:
+        found.append(list(numbers))
+        return [SimpleNamespace(port=number or 50_000 + at) for at, number in enumerate(numbers)]
+
+    monkeypatch.setattr(local_nodes, "_reserved", reserved)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("port", "numbers"),
+    [
+        (None, [9092, 19092, 9093, 19093, 9094, 19094]),
+        (7000, [7000, 17000, 7001, 17001, 7002, 17002]),
+        (0, [0] * 6),
+    ],
+)
+def test_the_ports_of_a_new_cluster(
+    port: int | None, numbers: list[int], wanted: list[list[int]], tmp_path: Path
+) -> None:
+    made = local_cluster(tmp_path / "new", 3, port)
+    assert wanted == [numbers]
+    had = [number or 50_000 + at for at, number in enumerate(numbers)]
+    assert [port for node in made.nodes for port in node.ports] == had
+    assert local_cluster(tmp_path / "new", 3, None).nodes == made.nodes
+    assert wanted[1:] == [had]
+    assert local_cluster(tmp_path / "new", 3, 0).nodes == made.nodes
+
+
+@pytest.mark.parametrize(
+    ("port", "numbers"),
+    [(None, [9092, 14092, 19092, 9093, 14093, 19093]), (7000, [7000, 12000, 17000, 7001, 12001, 17001])],
+)
+def test_the_ports_of_a_new_secured_cluster(
+    port: int | None, numbers: list[int], wanted: list[list[int]], tmp_path: Path
+) -> None:
+    made = local_cluster(tmp_path / "new", 2, port, secure=True)
+    assert wanted == [numbers]
+    assert [port for node in made.nodes for port in node.ports] == numbers
+    assert made.clients == tmp_path / "new" / "clients"
+    for secure in (True, False):
+        again = local_cluster(tmp_path / "new", 2, None, secure=secure)
+        assert (again.cluster_id, again.nodes, again.clients) == (made.cluster_id, made.nodes, made.clients)
