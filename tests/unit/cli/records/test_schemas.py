@@ -52,8 +52,41 @@ def test_what_does_not_fit_is_told_and_not_registered(registry: SchemaRegistry) 
 
 
 @pytest.mark.parametrize(
-    "words", [("--list", "--subject", "a"), ("--describe",), ("--describe", "--subject", "a", "--type", "AVRO")]
+    "words",
+    [
+        ("--list", "--subject", "a"),
+        ("--list", "--schema", __file__),
+        ("--describe",),
+        ("--describe", "--subject", "a", "--type", "AVRO"),
+        ("--describe", "--subject", "a", "--schema", __file__),
+        ("--check",),
+        ("--register",),
+        ("--check", "--subject", "a", "--type", "nonsense"),
+    ],
 )
 def test_what_does_not_go_together_is_refused(words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, ["schemas", "--schema-registry", "http://127.0.0.1:9", *words])
     assert result.exit_code == 2
+
+
+def test_what_is_said_to_people(registry: SchemaRegistry) -> None:
+    registry.register("orders", "long")
+    assert schemas(registry, "--list").stdout == "orders\n"
+    words = ("--subject", "orders")
+    assert schemas(registry, "--check", *words, text='"int"').stdout == "it fits orders\n"
+    assert schemas(registry, "--describe", *words).stdout.splitlines() == [
+        "SUBJECT  VERSION  ID      TYPE  SCHEMA",
+        'orders   1        100000  AVRO  "long"',
+    ]
+    registry.incompatible.add("orders")
+    told = schemas(registry, "--check", *words, text='"int"', exit_code=1).stdout
+    assert told
+    assert told != "it fits orders\n"
+    found = of_json(schemas(registry, "--check", *words, "--json", text='"int"', exit_code=1))
+    assert found == {"fits": False, "why": told.splitlines()}
+
+
+def test_a_schema_that_cannot_be_read(registry: SchemaRegistry, tmp_path: Path) -> None:
+    (tmp_path / "schema").write_bytes(b"\xff")
+    words = ("--register", "--subject", "a", "--schema", str(tmp_path / "schema"))
+    assert "the schema cannot be read: " in schemas(registry, *words, exit_code=2).stderr
