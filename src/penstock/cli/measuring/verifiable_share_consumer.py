@@ -95,7 +95,7 @@ def _pattern(text: str, mode: str) -> list[AcknowledgeType]:
     pattern = [AcknowledgeType[word] for word in words]
     if pattern and mode == AUTO:
         raise click.UsageError("--ack-pattern needs --acknowledgement-mode sync or async")
-    if pattern and set(pattern) == {AcknowledgeType.RENEW}:
+    if set(pattern) == {AcknowledgeType.RENEW}:
         raise click.UsageError("--ack-pattern: with renew alone no record is ever done with")
     return pattern
 

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -209,6 +210,6 @@ def _read(loop: asyncio.AbstractEventLoop, chunks: asyncio.Queue[bytes]) -> None
         putting = chunks.put(chunk)
         try:
             asyncio.run_coroutine_threadsafe(putting, loop).result()
-        except RuntimeError:  # the loop is over
+        except (RuntimeError, CancelledError):  # the loop is over, or ends now
             putting.close()
             return

@@ -20,7 +20,7 @@ Answer = Callable[["FakeReader"], tuple[int, int]]
 
 
 class FakeReader:
-    """Each poll takes so long and gives so much as an entry says; then nothing more comes."""
+    """Each poll takes so long and gives so much as an entry says; none asks for more."""
 
     def __init__(self, clock: Clock, answers: Sequence[Answer]) -> None:
         self.clock = clock
@@ -36,7 +36,7 @@ class FakeReader:
 
     async def poll(self, most: int) -> tuple[int, int]:
         self.done.append(most)
-        return self._answers.pop(0)(self) if self._answers else after(1.0)(self)
+        return self._answers.pop(0)(self)
 
 
 def after(seconds: float, records: int = 0, megabytes: float = 0.0) -> Answer:
@@ -189,6 +189,7 @@ class FakeMember:
         self.done.append(wait_ms)
         await asyncio.sleep(0)
         seconds, sizes = self._plan.pop(0) if self._plan else (1.0, [])
+        assert self.clock.now_s < 60, "it does not end"
         self.clock.now_s += seconds
         return [
             SimpleNamespace(key=None if one % 2 else b"k", value=b"v" * (one - 1 + one % 2) or None) for one in sizes

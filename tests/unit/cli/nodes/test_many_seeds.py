@@ -1,5 +1,7 @@
 """Seeds in several processes, each with a line in a file, which is taken up where it ends."""
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,33 @@ def test_a_line_says_how_to_have_the_seed_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("words", [["--seeds", "5", "--results", "there"], ["--seeds", "5..9"]])
 def test_seeds_have_two_ends_and_a_file(words: list[str]) -> None:
     assert CliRunner().invoke(command, words).exit_code == 2
+
+
+def test_processes_end_after_some_seeds_and_others_take_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[list[int]] = []
+
+    class Pool:
+        def __init__(self, processes: int, context: object) -> None:
+            assert processes == 2
+            begun.append([])
+
+        def __enter__(self) -> "Pool":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            begun.append([-1])
+
+        def submit(self, one: Callable[[int], str], seed: int) -> "Future[str]":
+            begun[-1].append(seed)
+            done: Future[str] = Future()
+            done.set_result(f"{seed}")
+            return done
+
+        def shutdown(self, *, cancel_futures: bool) -> None:
+            assert cancel_futures
+
+    monkeypatch.setattr(many_seeds, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(many_seeds, "SEEDS_OF_A_PROCESS", 3)
+    found = list(many_seeds._lines(range(10, 23), None, 2))
+    assert sorted(found) == [str(seed) for seed in range(10, 23)]
+    assert begun == [list(range(10, 16)), [-1], list(range(16, 22)), [-1], [22], [-1]]

@@ -1,10 +1,15 @@
 """`penstock produce` by the schemas of a registry, and what it says of lines and records that fail."""
 
+import asyncio
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.stand_in import stand_in
 from tests.wire.schema_registry import SchemaRegistry, served
 
 from penstock.cli.main import main
@@ -127,3 +132,25 @@ def test_one_after_the_other(producer: FakeProducer) -> None:
     result = run("a\r\nb\n\n", "--sync")
     assert (result.exit_code, result.output) == (0, "")
     assert producer.sent[1:-2] == [("wait", "t", None, value, []) for value in (b"a", b"b", b"")]
+
+
+def test_who_reads_the_lines_ends_silently_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop takes no more: it is closed, or what was put last is cancelled as it closes."""
+    chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    stream = SimpleNamespace(fileno=_no_file, read=lambda _: b"more")
+    stdin = SimpleNamespace(buffer=stream, isatty=lambda: False)
+    monkeypatch.setattr(produce, "sys", stand_in(sys, stdin=stdin))
+    ended: Future[None] = Future()
+    ended.cancel()
+    for put in (lambda *_: ended, _closed):
+        monkeypatch.setattr(produce, "asyncio", stand_in(asyncio, run_coroutine_threadsafe=put))
+        produce._read(cast("asyncio.AbstractEventLoop", None), chunks)
+    assert chunks.empty()
+
+
+def _no_file() -> int:
+    raise OSError
+
+
+def _closed(*_: object) -> None:
+    raise RuntimeError("the loop is closed")
