@@ -76,3 +76,14 @@ def test_what_lets_rules_be_changed_goes_last(of_readers: Path, monkeypatch: pyt
     cluster: Any = Fake(RULER, READ)
     kept.apply(cluster, of_readers, force=True, as_json=False)
     assert cluster.there == {READ._replace(resource_name="other")}
+
+
+@pytest.mark.parametrize(
+    ("missing", "surplus", "differs"),
+    [((), (), False), ((READ,), (), True), ((), (READ,), True), ((READ,), (RULER,), True)],
+)
+def test_what_lacks_or_is_there_besides_is_a_difference(
+    missing: tuple[AclBinding, ...], surplus: tuple[AclBinding, ...], differs: bool
+) -> None:
+    assert bool(kept.Difference(missing, surplus)) is differs
+    assert bool(kept.Difference(missing, surplus, ("User:ada",))) is differs

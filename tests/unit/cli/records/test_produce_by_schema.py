@@ -86,6 +86,16 @@ def test_keys_and_values_by_their_schemas(
     assert producer.sent == [("h:1", "console-producer"), ("t", key, value, []), "flush", "close"]
 
 
+@pytest.mark.parametrize("subject", ["values", "nothing"])
+def test_the_registry_is_let_go_when_it_was_asked(
+    subject: str, registry: SchemaRegistry, producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr("penstock.cli.records.by_schema.SchemaRegistry.close", lambda _: closed.append(subject))
+    run("", "--schema-registry", registry.url, "--value-schema", subject)
+    assert closed == [subject]
+
+
 def test_what_is_not_there_has_no_schema(registry: SchemaRegistry, producer: FakeProducer) -> None:
     words = ("--property", "null.marker=-", "--schema-registry", registry.url, "--value-schema", "values")
     run("7;-\n", *KEYED, *words)
