@@ -74,6 +74,10 @@ class Plain:
     def wishing(self) -> list[Asker]:
         return [one for one in self.askers if one.wish is not None]
 
+    @property
+    def lacking(self) -> int:
+        return self.held + sum(one.wish[2] - one.size for one in self.askers if one.wish is not None) - self.most
+
     def of_host(self, host: str) -> int:
         return sum(one.size for one in self.askers if one.host == host)
 
@@ -188,7 +192,7 @@ def test_who_gets_room_and_who_loses_it(seed: int, monkeypatch: pytest.MonkeyPat
 
     peers = [peer(one) for one in askers]
     did = {"waits": 0, "called": 0, "lost": 0, "beyond": 0}
-    with memory.idle(lambda: idle.append("gives way")):
+    with memory.idle(1, lambda: idle.append("gives way")):
         for _ in range(400):
             one = random.choice(askers)
             loop.now_s += random.choice((0.0, 0.5, 1.0))
@@ -202,7 +206,7 @@ def test_who_gets_room_and_who_loses_it(seed: int, monkeypatch: pytest.MonkeyPat
                     go_on, waits = lambda it=one: called.append(it.name), lambda it=one: it.waits
                     has = memory.take(one.name, size, go_on, peers[one.name], rest, waits)
                     assert has is plain.take(one, size, rest, loop.now_s)
-                    assert idle == ([] if has else ["gives way"])
+                    assert idle == (["gives way"] if not has and plain.lacking > 0 else [])
                     did["waits"] += not has
                 case x if x < 0.85:
                     memory.give(one.name)
