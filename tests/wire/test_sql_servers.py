@@ -1,7 +1,7 @@
 """Connectors and tables of pipelines, with databases that are servers (where they are here).
 
-What SQLite shows stands in `test_sql_connectors.py`; here is what only a server does: types of its own, rules that are
-looked at late, tables that two make at once, connections that are cut, transactions beside each other.
+What SQLite shows stands in `tests/unit/work/connect/built_in`; here is what only a server does: types of its own, rules
+that are looked at late, tables that two make at once, connections that are cut, transactions beside each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import create_engine
 from tests.databases import mariadb, postgresql
 from tests.spark.changes import history, last_rows, shuffled_and_doubled, versions_of
-from tests.wire.test_sql_connectors import REFUSED, UPSERT, row
+from tests.unit.work.connect.built_in.test_sql_rows import REFUSED, UPSERT, row
 
 from penstock.pipeline.running.database_tables import ready, storing
 from penstock.pipeline.spec.changes import TableTarget

@@ -37,10 +37,12 @@ class Wire(asyncio.Transport):
 
     def pause_reading(self) -> None:
         assert not self.is_paused
+        assert not self.is_closed
         self.is_paused = True
 
     def resume_reading(self) -> None:
         assert self.is_paused
+        assert not self.is_closed
         self.is_paused = False
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

@@ -13,7 +13,19 @@ from cryptography.x509.name import _ASN1Type as Kind
 from cryptography.x509.oid import NameOID
 from tests.certificates import Holder, named
 
-from penstock.tls.certificates import expires_s, names_in, other_names_of, subject_of
+from penstock.tls.certificates import (
+    TEXTS,
+    Element,
+    begins_s,
+    elements,
+    expires_s,
+    field_of,
+    first,
+    issuer_of,
+    names_in,
+    other_names_of,
+    subject_of,
+)
 
 CN, ORG, UNIT, C = (
     NameOID.COMMON_NAME,
@@ -109,3 +121,79 @@ def test_what_is_damaged_is_a_value_error(tmp_path: Path) -> None:
                 except ValueError:
                     continue
     assert ssl.DER_cert_to_PEM_cert(whole)
+
+
+def part(tag: int, *content: bytes) -> bytes:
+    """DER of fewer than 128 bytes."""
+    whole = b"".join(content)
+    return bytes([tag, len(whole)]) + whole
+
+
+def certificate(*fields: bytes, version: bytes = b"") -> bytes:
+    """As much of one as is read."""
+    return part(0x30, part(0x30, version, *fields))
+
+
+NUMBER, KIND, NOBODY = part(2, b"\7"), part(0x30), part(0x30)
+COMMON_NAME = part(6, bytes((0x55, 4, 3)))
+
+
+@pytest.mark.parametrize("version", [b"", part(0xA0, part(2, b"\2"))], ids=["of version 1", "of version 3"])
+def test_fields_are_counted_behind_the_version(version: bytes) -> None:
+    times = part(0x30, part(0x17, b"491231235959Z"), part(0x18, b"20500101000000Z"))
+    ada, bob = (part(0x30, part(0x31, part(0x30, COMMON_NAME, part(12, name)))) for name in (b"ada", b"bob"))
+    one = certificate(NUMBER, KIND, bob, times, ada, version=version)
+    assert (subject_of(one), issuer_of(one), field_of(one, 0).whole) == ("CN=ada", "CN=bob", NUMBER)
+    assert (begins_s(one), expires_s(one)) == (2_524_607_999, 2_524_608_000)
+    assert (names_in(one), other_names_of(one)) == ([], frozenset())
+    for count in range(5):
+        with pytest.raises(ValueError, match="damaged"):
+            subject_of(certificate(*(NUMBER, KIND, bob, times)[:count], version=version))
+
+
+@pytest.mark.parametrize(
+    ("text", "year"),
+    [("500101000000Z", 1950), ("490101000000Z", 2049), ("700101000000Z", 1970), ("000101000000Z", 2000)],
+)
+def test_years_of_two_digits(text: str, year: int) -> None:
+    times = part(0x30, *[part(0x17, text.encode())] * 2)
+    one = certificate(NUMBER, KIND, NOBODY, times, NOBODY)
+    assert begins_s(one) == expires_s(one) == dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()
+
+
+@pytest.mark.parametrize("tag", range(1, 31))
+def test_what_java_takes_for_text(tag: int) -> None:
+    assert TEXTS == (12, 19, 20, 22, 27, 30)
+    name = part(0x30, part(0x31, part(0x30, COMMON_NAME, part(tag, b"ada"))))
+    written = "CN=ada" if tag in (12, 19, 20, 22, 27, 30) else f"CN=#{tag:02x}03616461"
+    assert subject_of(certificate(NUMBER, KIND, NOBODY, NOBODY, name)) == written
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        ("0.0", b"\0"), ("0.39", b"\x27"), ("1.0", b"\x28"), ("1.39", b"\x4f"), ("2.0", b"\x50"), ("2.47", b"\x7f"),
+        ("2.48", b"\x81\0"), ("2.999.3", b"\x88\x37\3"), ("1.2.128.16384", b"\x2a\x81\0\x81\x80\0"),
+    ],
+)  # fmt: skip
+def test_numbers_of_kinds(number: str, written: bytes) -> None:
+    name = part(0x30, part(0x31, part(0x30, part(6, written), part(12, b"x"))))
+    assert subject_of(certificate(NUMBER, KIND, NOBODY, NOBODY, name)) == f"{number}=#0c0178"
+
+
+def test_elements_that_stand_one_after_the_other() -> None:
+    long = bytes(200)
+    content = b"\5\0" + b"\4\x02ab" + b"\4\x81\xc8" + long + b"\4\x82\0\xc8" + long + b"\5\0"
+    assert list(elements(content)) == [
+        Element(5, b"", b"\5\0"),
+        Element(4, b"ab", b"\4\x02ab"),
+        Element(4, long, b"\4\x81\xc8" + long),
+        Element(4, long, b"\4\x82\0\xc8" + long),
+        Element(5, b"", b"\5\0"),
+    ]
+    assert first(content) == Element(5, b"", b"\5\0")
+    for damaged in (b"\5", b"\5\0\5", b"\4\x02a", b"\x1f\0", b"\x3f\1a", b"\xff\0", b"\4\x81\xc8" + long[1:]):
+        with pytest.raises(ValueError, match=r"^the certificate is damaged$"):
+            list(elements(damaged))
+    with pytest.raises(ValueError, match="damaged"):
+        first(b"")

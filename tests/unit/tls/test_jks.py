@@ -117,3 +117,34 @@ def test_what_is_said(tmp_path: Path) -> None:
     given = {"ssl.keystore.location": str(tmp_path / "key.jks"), "ssl.keystore.password": STORE}
     with pytest.raises(TlsConfigError, match=r"key.jks cannot be used: .*the password of the key is another one"):
         key_of(given)
+
+
+def joined(*files: bytes) -> bytes:
+    """A store with the entries of these, which have one each. Its sum is not theirs."""
+    return files[0][:8] + len(files).to_bytes(4, "big") + b"".join(one[12:-20] for one in files) + bytes(20)
+
+
+def test_the_first_key_of_several_counts() -> None:
+    """The others may have other passwords."""
+    for first, second in ((KEY_STORE, SAME_PASSWORD), (SAME_PASSWORD, KEY_STORE)):
+        password = KEY if first is KEY_STORE else STORE
+        found = jks.read(joined(TRUST_STORE, first, TRUST_STORE, second), None, password)
+        assert found.key is not None
+        assert len(list(certificates_in(found.key.pem))) == 1
+        assert len(list(certificates_in(found.certificates))) == 4
+    other = joined(TRUST_STORE, KEY_STORE)
+    with pytest.raises(ValueError, match="its sum is another one"):
+        jks.read(other, STORE, KEY)
+    with pytest.raises(ValueError, match="it ends too soon"):
+        jks.read(joined(TRUST_STORE)[:11] + b"\2" + joined(TRUST_STORE)[12:], None, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [(b"\x30\0", b""), (b"\x30\x02ab", b"ab"), (b"\x30\x7f" + bytes(127), bytes(127)), (b"\x30\x80" + bytes(200), b""),
+     (b"\x30\x81\x80" + bytes(200), bytes(128)), (b"\x30\x82\1\0" + bytes(300), bytes(256))],
+)  # fmt: skip
+def test_lengths_of_items(content: bytes, found: bytes) -> None:
+    assert jks._Reader(content).der(0x30) == found
+    with pytest.raises(ValueError, match="a key in it is no key"):
+        jks._Reader(content).der(0x31)

@@ -173,7 +173,8 @@ class _Reader(Notes):
             options = self.texts("source" if name == SOURCE else f"source {name}", given, way)
             sources[name] = source = self._source(name, options, way)
             if source.dead_letter is not None:
-                options = {"topic": source.dead_letter} | dict.fromkeys([BOOTSTRAP], *_servers(source)[:1])
+                own = next(iter(_servers(source)), None)
+                options = {"topic": source.dead_letter} | ({} if own is None else {BOOTSTRAP: own})
                 dead_letters.append(SinkSpec(options, dead_letter_of=name))
         return sources, dead_letters
 

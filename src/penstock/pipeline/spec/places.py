@@ -73,7 +73,7 @@ def _lines(node: ast.expr, text: str) -> Iterator[Place]:
     """Of a literal without a prefix, in three quotes where it has several lines."""
     quotes = 3 if node.end_lineno != node.lineno else 1
     yield Place(node.lineno, node.col_offset + 1 + quotes)
-    if quotes == 3 and text.count("\n") == (node.end_lineno or 0) - node.lineno:
+    if text.count("\n") == (node.end_lineno or 0) - node.lineno:
         yield from (Place(node.lineno + number, 1) for number in range(1, text.count("\n") + 1))
 
 

@@ -243,6 +243,14 @@ def test_aliases_serve_what_they_are_for() -> None:
         "source: {subscribe: a}\nsink: [{topic: a, <<: &to {mode: update}}, {topic: b, mode: append, <<: *to}]", "job"
     )
     assert [(sink.name, sink.mode) for sink in given.sinks] == [("a", "update"), ("b", "append")], "its own counts more"
+    first = load_yaml(
+        "source: &a {subscribe: a}\nsink: {<<: [&b {mode: update}, {mode: append, key: k}], topic: b}", "job"
+    )
+    assert (first.sinks[0].mode, first.sinks[0].key, first.sinks[0].name) == ("update", "k", "b"), (
+        "the first counts most"
+    )
+    wrong = said("source: {subscribe: a}\nsink: {<<: [1, {topic: b}, x], topic: c}")
+    assert wrong == [f"job.yaml, line 2, column {column}: << takes tables only." for column in (13, 28)]
 
 
 def test_half_a_kilobyte_that_stands_for_a_billion_values() -> None:

@@ -19,11 +19,23 @@ ONE = "SELECT 1"
 WRAPPED = """a\\
 b"""
 OTHER = 5
+ESCAPED = """a\\nb
+c"""
+COUNT = {"n": 5, "t": "x"}
+A.b = C[0] = 1
+D, E = 1, 2
 '''
 
 
 def test_places_are_those_of_the_file() -> None:
-    names = {"SOURCE": "source", "SQL": "sql", "ONE": "one", "WRAPPED": "wrapped"}
+    names = {
+        "SOURCE": "source",
+        "SQL": "sql",
+        "ONE": "one",
+        "WRAPPED": "wrapped",
+        "ESCAPED": "escaped",
+        "COUNT": "count",
+    }
     places = places_of_literals("job.py", ast.parse(FILE), names)
     assert places.known == {
         ("source",): Place(2, 1),
@@ -34,6 +46,10 @@ def test_places_are_those_of_the_file() -> None:
         ("sql",): Place(6, 1),
         ("one",): Place(9, 1),
         ("wrapped",): Place(10, 1),
+        ("escaped",): Place(13, 1),
+        ("count",): Place(15, 1),
+        ("count", "n"): Place(15, 10),
+        ("count", "t"): Place(15, 18),
     }
     assert places.texts == {
         ("source", "subscribe"): (Place(3, 19),),
@@ -42,6 +58,8 @@ def test_places_are_those_of_the_file() -> None:
         ("sql",): (Place(6, 10), Place(7, 1), Place(8, 1)),
         ("one",): (Place(9, 8),),
         ("wrapped",): (Place(10, 14),),
+        ("escaped",): (Place(13, 14),),
+        ("count", "t"): (Place(15, 24),),
     }
 
 

@@ -169,6 +169,7 @@ def test_a_schema_may_stand_in_the_configuration() -> None:
         PRICED,
         {"price": b"\x00\x96", "weight": 2},
     )
+    assert converter.from_bytes("topic", b'{"price": 0.29, "weight": 0.29}')[1] == {"price": b"\x1d", "weight": 0.29}
     with pytest.raises(ConversionError, match="field weight"):
         converter.from_bytes("topic", b'{"price": 1, "weight": "x"}')
     assert made("JsonConverter", schemas_enable="false", schema_content="{").from_bytes("topic", b"1") == (None, 1)
@@ -183,3 +184,17 @@ def test_null_is_replaced_by_the_default_or_stays() -> None:
     written = [converter.to_bytes("topic", schema, {"n": None}) for converter in (replacing, keeping)]
     assert [json.loads(data or b"")["payload"] for data in written] == [{"n": 7}, {"n": None}]
     assert [one.from_bytes("topic", written[1])[1] for one in (replacing, keeping)] == [{"n": 7}, {"n": None}]
+
+
+def test_text_is_as_it_was_said_and_no_longer_than_it_must_be() -> None:
+    """Not in Java's escapes, and without spaces."""
+    for name in ("base64", "numeric"):
+        converter = made("JsonConverter", schemas_enable="false", decimal_format=name)
+        assert converter.to_bytes("topic", None, {"ä": ["ß", 1]}) == '{"ä":["ß",1]}'.encode()
+
+
+def test_numbers_are_plain_where_no_schema_speaks_of_decimals() -> None:
+    data = b'{"schema":{"type":"double"},"payload":0.5}'
+    for converter in (made("JsonConverter"), made("JsonConverter", schemas_enable="false")):
+        found = converter.from_bytes("topic", data)[1]
+        assert type(found if isinstance(found, float) else found["payload"]) is float

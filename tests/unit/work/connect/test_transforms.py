@@ -310,3 +310,64 @@ def test_a_default_stands_for_what_is_null_and_for_nothing_else() -> None:
     fields = [{"field": name, "type": "int32", "default": 7} for name in ("a", "b", "c")] + [{"field": "d"}]
     assert with_defaults({"a": 1, "b": None, "d": None}, {"fields": fields}) == {"a": 1, "b": 7, "d": None}
     assert with_defaults({"a": None}, None) == {"a": None}
+
+
+def test_a_field_that_comes_has_the_schema_of_its_value() -> None:
+    schema = {"type": "struct", "name": "row", "fields": [{"type": "int8", "field": "a"}]}
+    subject = record({"a": None}, value_schema=schema)
+    changed = applied("InsertField$Value", subject, static_field="f", static_value="x", topic_field="t")
+    assert changed is not None
+    text = {"type": "string", "optional": True}
+    fields = [{"type": "int8", "field": "a"}, {**text, "field": "t"}, {**text, "field": "f"}]
+    assert changed.value_schema == {**schema, "fields": fields}
+    offset = applied("InsertField$Value", subject, offset_field="o")
+    assert offset is not None
+    assert offset.value == {"a": None, "o": None}, "a source's record has none"
+    assert offset.value_schema == {**schema, "fields": [*fields[:1], {**text, "field": "o"}]}
+
+
+@pytest.mark.parametrize(
+    ("known", "value", "kept"),
+    [
+        ("int8", 1, True), ("int16", 1, True), ("int32", 1, True), ("int64", 1, True), ("float", 0.5, True),
+        ("double", 0.5, True), ("string", "x", True), ("boolean", True, True), ("map", {"a": 1}, True),
+        ("int8", None, True), ("int8", 0.5, False), ("float", 1, False), ("string", 1, False), ("boolean", 1, False),
+        ("string", True, False), ("struct", 1, False), ("array", {"a": 1}, False),
+    ],
+)  # fmt: skip
+def test_a_schema_stays_as_long_as_the_value_is_of_its_kind(known: str, value: Any, kept: bool) -> None:
+    schema = {"type": known, "name": "kept", "field": "a"}
+    subject = record({"a": value, "b": 1}, value_schema={"type": "struct", "fields": [schema]})
+    changed = applied("ReplaceField$Value", subject, exclude="b")
+    assert changed is not None
+    assert changed.value_schema is not None
+    assert (changed.value_schema["fields"] == [schema]) is kept
+    assert changed.value_schema["fields"][0]["field"] == "a"
+
+
+def test_a_whole_that_becomes_null_keeps_its_schema_or_has_none() -> None:
+    schema = {"type": "int64", "name": "kept"}
+    settings = {"target_type": "string", "format": "yyyy"}
+    assert applied("TimestampConverter$Value", record(None, value_schema=schema), **settings) == record(None)
+    assert applied("TimestampConverter$Value", record(None), **settings) == record(None)
+
+
+def test_a_key_of_what_no_schema_says() -> None:
+    subject = record({"a": None, "b": 1, "c": 2}, value_schema={"type": "struct", "fields": [{"field": "c", "x": 1}]})
+    keyed = applied("ValueToKey", subject, fields="a,b,c")
+    assert keyed is not None
+    assert keyed.key == {"a": None, "b": 1, "c": 2}
+    fields = [{"field": "a"}, {"type": "int64", "optional": True, "field": "b"}, {"x": 1, "field": "c"}]
+    assert keyed.key_schema == {"type": "struct", "fields": fields, "optional": False}
+    plain = applied("ValueToKey", record({"a": 1}), fields="a")
+    assert plain is not None
+    assert plain.key_schema is None
+
+
+def test_no_time_to_name_a_topic_after() -> None:
+    with pytest.raises(TransformError, match=r"^TimestampRouter: the record has no timestamp$"):
+        applied("TimestampRouter", Record("topic"))
+    begun = applied(
+        "TimestampRouter", Record("topic", timestamp_ms=0), timestamp_format="yyyy", topic_format="${timestamp}"
+    )
+    assert begun == Record("1970", timestamp_ms=0)

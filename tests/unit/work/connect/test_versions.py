@@ -14,6 +14,8 @@ from penstock.work.connect.versions import fits
         ("1.6", ("(1.5,1.7)",), ("(,1.5],[1.7,)",)),
         ("2.0-rc1", ("(,2.0)", "[2.0-alpha,2.0-rc1]"), ("2.0", "[2.0,)")),
         ("2.0.post1", ("(2.0,2.0.1)",), ("2.0",)),
+        ("0-rc1", ("(,0]", "[,0)", "(,)", "[0-alpha,]"), ("[0,)", "(0-rc1,)", "(,0-rc1)", "[0]")),
+        ("3", ("[3,3]", "[,]", "(2,]", " [1] , [3] "), ("(3,3]", "[3,3)", "[1],[2]", "(,3)", "(3,)")),
     ],
 )
 def test_versions_and_ranges(version: str, good: tuple[str, ...], bad: tuple[str, ...]) -> None:
@@ -37,3 +39,23 @@ def test_a_plugin_has_the_version_that_is_asked_for() -> None:
         find_class("Old", {"Old": Old}, "transform", "1.0")
     with pytest.raises(PluginError, match="is no version"):
         find_class("Old", {"Old": Old}, "transform", "")
+
+
+RISING = (
+    *("0.dev", "0", "1.dev1", "1-a", "1-alpha", "1-b", "1-beta", "1-milestone", "1-m", "1-rc", "1-rc2", "1-cr"),
+    *("1-snapshot", "1", "1.final", "1.post", "1.0.1-rc1", "1.0.1", "1.1", "1.2", "1.10", "2"),
+)
+
+
+def test_versions_in_their_order() -> None:
+    for at, version in enumerate(RISING):
+        assert [one for one in RISING if fits(version, one)] == [version]
+        assert [one for one in RISING if fits(version, f"({one},)")] == list(RISING[:at])
+        assert [one for one in RISING if fits(version, f"[{one},)")] == list(RISING[: at + 1])
+        assert [one for one in RISING if fits(version, f"(,{one})")] == list(RISING[at + 1 :])
+        assert [one for one in RISING if fits(version, f"(,{one}]")] == list(RISING[at:])
+
+
+@pytest.mark.parametrize("same", [("1", "1.0", "1.0.0"), ("1-RC1", "1.rc1", "1.0-rc.1"), ("0", "0.0", "")])
+def test_versions_that_are_one(same: tuple[str, ...]) -> None:
+    assert [(one, other) for one in same for other in same if other and not fits(one, other)] == []

@@ -1,4 +1,4 @@
-"""Which clock says that a moment has passed, by dialect; what comes then is in `tests/wire/test_sql_connectors.py`."""
+"""Which clock says that a moment has passed, by dialect; what comes then is in `test_sql_rows.py`."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
