@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import create_engine
 from tests.databases import mariadb, postgresql
 from tests.spark.changes import history, last_rows, shuffled_and_doubled, versions_of
-from tests.unit.work.connect.built_in.test_sql_rows import REFUSED, UPSERT, row
+from tests.unit.work.connect.built_in.test_sql_written import REFUSED, UPSERT, row
 
 from penstock.pipeline.running.database_tables import ready, storing
 from penstock.pipeline.spec.changes import TableTarget

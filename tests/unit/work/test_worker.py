@@ -246,3 +246,13 @@ def test_a_plan_that_fails_does_not_stop_the_group() -> None:
     assert isinstance(sync, Sync)
     assert sync.decided["m1"].step.plan == {"a": ("one", "two")}
     assert rest == list[Effect]()
+
+
+def test_a_leader_complains_of_what_nobody_has_room_for() -> None:
+    worker = Worker(COOPERATIVE)
+    worker.tasks_changed((Task("one", cores=2), Task("two", cores=9), Task("three")), 0)
+    worker.start(0)
+    complaint, sync = worker.joined(1, "m1", 1, {"m1": Member("a", cores=4)}, 5)
+    assert complaint == Complain("no worker has room (cores, memory) for two")
+    assert isinstance(sync, Sync)
+    assert sync.decided["m1"].step.plan == {"a": ("one", "three")}

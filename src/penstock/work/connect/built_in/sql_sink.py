@@ -113,9 +113,10 @@ class SqlSinkTask(SinkTask):
             with self._engine.begin() as connection:
                 if connection.dialect.name in BEGINNINGS:
                     connection.exec_driver_sql(BEGINNINGS[connection.dialect.name])
-                for name, mine in rows.items():
+                mine_of = {name: mine for name, mine in rows.items() if self._can_be_there(connection, name, mine)}
+                for name, mine in mine_of.items():
                     self._table(connection, name, _example(mine))
-                for name, mine in rows.items():
+                for name, mine in mine_of.items():
                     write(connection, name, mine)
         except Exception as error:
             self._tables.clear()
@@ -185,6 +186,15 @@ class SqlSinkTask(SinkTask):
                 connection.execute(insert(table).values(row))
         elif connection.execute(select(table).where(here)).first() is None:
             connection.execute(insert(table).values(row))
+
+    def _can_be_there(self, connection: Connection, name: str, mine: list[Wanted]) -> bool:
+        """From a table that is made when its first row comes nothing can be deleted before that."""
+        return (
+            name in self._tables
+            or not self._settings["auto.create"]
+            or bool(_example(mine))
+            or inspect(connection).has_table(name)
+        )
 
     def _table(self, connection: Connection, name: str, example: Row) -> Table:
         if name not in self._tables:

@@ -1,17 +1,18 @@
-"""Rows of a database as records and back: which come, which come again, and which must not."""
+"""Rows of a database as records: which come, which come again, and which must not."""
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import event
-from sqlalchemy.exc import IntegrityError, OperationalError
 
-from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord, SourceContext
-from penstock.work.connect.built_in.sql_sink import SqlSinkConnector, SqlSinkTask
-from penstock.work.connect.built_in.sql_source import SqlSourceConnector, SqlSourceTask
+from penstock.work.connect.api import RetriableError, SourceContext, Support
+from penstock.work.connect.built_in.sql_sink import SqlSinkConnector
+from penstock.work.connect.built_in.sql_source import SqlSourceConnector, SqlSourceTask, plain
 from penstock.work.connect.config import ConfigError
 
 
@@ -222,98 +223,6 @@ def test_offsets_that_cannot_be_are_refused(mode: str, good: dict[str, Any], wro
             connector.alter_offsets(config, [(partition, offset)])
 
 
-def put(path: Path, *records: SinkRecord, **config: str) -> list[str]:
-    """What a task of the sink does with these, and what it says it cannot take."""
-    task, context = SqlSinkTask(), SinkContext(tolerates=config.get("errors_tolerance") != "none")
-    keys = {key.replace("_", "."): value for key, value in config.items()}
-    task.start({"connection.url": f"sqlite:///{path}", **keys}, context)
-    task.put(records)
-    task.stop()
-    return [str(error) for _, error in context.reported]
-
-
-def row(key: Any, value: Any) -> SinkRecord:
-    return SinkRecord("t", 0, key, value)
-
-
-UPSERT = {"insert_mode": "upsert", "pk_mode": "record_key", "pk_fields": "id", "auto_create": "true"}
-INSERT = UPSERT | {"insert_mode": "insert"}
-
-
-def test_the_last_record_of_a_key_is_its_row(tmp_path: Path) -> None:
-    path = tmp_path / "db"
-    for _ in range(2):
-        put(path, row(1, {"a": "x"}), row(2, {"a": "y"}), row(1, {"a": "z"}), **UPSERT)
-    assert run(path, "select id, a from t order by id") == [(1, "z"), (2, "y")]
-    put(path, row(1, None), row({"id": 3}, {"a": "new"}), **UPSERT, delete_enabled="true")
-    assert run(path, "select id, a from t order by id") == [(2, "y"), (3, "new")]
-
-
-def test_what_is_no_row_is_left_to_the_error_policy(tmp_path: Path) -> None:
-    path = tmp_path / "db"
-    wrong = [row(1, "text"), row(None, {"a": "x"}), row(2, {"a": "x"}), row(3, {"other": 1}), row(4, None)]
-    reasons = put(path, *wrong, **UPSERT)
-    assert len(reasons) == 4
-    assert run(path, "select id, a from t") == [(2, "x")]
-
-
-REFUSED = [row(1, {"a": 1}), row(2, {"a": 200}), row(3, {"a": None}), row(4, {"a": 4}), row(5, {"a": 10**30})]
-REFUSED += [row(6, "text"), row(7, {"b": 1})]
-
-
-@pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_what_the_database_refuses_is_left_out_and_all_else_is_written(tmp_path: Path, mode: str) -> None:
-    path = tmp_path / "db"
-    run(path, "create table t (id integer primary key, a integer not null check (a < 100))")
-    reasons = put(path, *REFUSED, **UPSERT | {"insert_mode": mode})
-    assert len(reasons) == 5
-    assert run(path, "select id, a from t order by id") == [(1, 1), (4, 4)]
-
-
-def test_nothing_is_written_where_what_is_refused_is_not_tolerated(tmp_path: Path) -> None:
-    path = tmp_path / "db"
-    run(path, "create table t (id integer primary key, a integer not null check (a < 100))")
-    with pytest.raises(IntegrityError):
-        put(path, *REFUSED[:4], **UPSERT, errors_tolerance="none")
-    assert run(path, "select id, a from t") == []
-
-
-def test_rows_before_one_that_has_to_be_tried_again_are_not_written_twice(tmp_path: Path) -> None:
-    """Where each row is written by itself, all are one transaction all the same."""
-    path, locked = tmp_path / "db", iter((True,))
-    run(path, "create table t (id integer, a integer check (a < 100))")
-    task = SqlSinkTask()
-    config = {"connection.url": f"sqlite:///{path}", **{key.replace("_", "."): said for key, said in INSERT.items()}}
-    task.start(config, SinkContext(tolerates=True))
-
-    @event.listens_for(task._engine, "before_cursor_execute")
-    def lock(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
-        if statement.startswith("INSERT") and tuple(values) == (3, 3) and next(locked, False):
-            raise OperationalError(statement, values, Exception("database is locked"))
-
-    records = [row(1, {"a": 1}), row(2, {"a": 1_000}), row(3, {"a": 3})]
-    with pytest.raises(RetriableError):
-        task.put(records)
-    task.put(records)
-    task.stop()
-    assert run(path, "select id, a from t") == [(1, 1), (3, 3)]
-
-
-def test_a_row_that_comes_behind_the_deletion_of_its_key_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "db"
-    run(path, "create table t (id integer, a text)")
-    config = INSERT | {"delete_enabled": "true"}
-    put(path, row(1, {"a": "old"}), row(2, {"a": "old"}), **config)
-    put(path, row(1, None), row(1, {"a": "new"}), row(2, None), **config)
-    assert run(path, "select id, a from t") == [(1, "new")]
-
-
-def test_rows_are_inserted_with_what_their_table_can_hold(tmp_path: Path) -> None:
-    path = tmp_path / "db"
-    put(path, row(None, {"a": 1, "b": {"c": [2]}, "d": 1.5}), row(None, {"a": 2}), auto_create="true")
-    assert run(path, "select a, b, d from t order by a") == [(1, '{"c": [2]}', 1.5), (2, None, None)]
-
-
 @pytest.mark.parametrize(
     ("kind", "config", "reason"),
     [
@@ -325,3 +234,109 @@ def test_rows_are_inserted_with_what_their_table_can_hold(tmp_path: Path) -> Non
 def test_what_contradicts_itself(kind: type[Any], config: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         kind().start({"connection.url": "sqlite://", **config})
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (None, None),
+        (True, True),
+        (b"x", b"x"),
+        (memoryview(b"x"), b"x"),
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), "2026-01-02T03:00:00+00:00"),
+        (date(2026, 1, 2), "2026-01-02"),
+        ({"a": [1]}, '{"a": [1]}'),
+        ([1, "x"], '[1, "x"]'),
+        (Decimal("1.50"), "1.50"),
+    ],
+)
+def test_what_a_row_has_is_plain(content: Any, found: Any) -> None:
+    assert (plain(content), type(plain(content))) == (found, type(found))
+
+
+def test_rounds_begin_when_it_is_time(tmp_path: Path) -> None:
+    path, now_s = tmp_path / "db", [100.0]
+    run(path, TABLE, at((1, 1), (2, 1)))
+    task = SqlSourceTask()
+    config = reading(path, mode="incrementing", poll_interval_ms="5000", batch_max_rows="1", topic_prefix="of-")
+    task.start(config, SourceContext(lambda _: None, now_s=lambda: now_s[0]))
+    first = task.poll()
+    assert [(one.topic, one.source_partition, one.source_offset) for one in first] == [
+        ("of-t", {"table": "t"}, {"incrementing": 1})
+    ]
+    assert [one.value["id"] for one in task.poll()] == [2], "a round goes on at once"
+    run(path, at((3, 1)))
+    for passed_s, ids in ((0.0, []), (4.9, []), (5.0, [3]), (9.9, [])):
+        now_s[0] = 100.0 + passed_s
+        assert [one.value["id"] for one in task.poll()] == ids
+    run(path, at((4, 1)))
+    now_s[0] = 110.0
+    assert [one.value["id"] for one in task.poll()] == [4]
+    task.stop()
+
+
+def test_each_table_goes_on_by_itself(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(
+        path,
+        TABLE,
+        at((1, 1), (2, 1)),
+        TABLE.replace("table t", "table u"),
+        "insert into u select * from t where id = 1",
+    )
+    task, offsets = SqlSourceTask(), {"t": {"incrementing": 1}, "u": None}
+    config = reading(path, mode="incrementing", table_whitelist="t,u")
+    task.start(config, SourceContext(lambda partition: offsets[partition["table"]]))
+    assert [(one.topic, one.value["id"]) for one in task.poll()] == [("t", 2), ("u", 1)]
+    run(path, "insert into u values (2, 'n', null)", at((3, 3)))
+    assert [(one.topic, one.value["id"]) for one in task.poll()] == [("t", 3), ("u", 2)]
+
+
+def test_rows_without_what_they_are_known_by_do_not_come(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    run(path, TABLE.replace(" primary key", ""), at((1, 1)), "insert into t values (2, 'n', null)")
+    run(path, "insert into t values (null, 'n', '2020-01-01 00:00:01.000000')")
+    found = {}
+    for mode in ("incrementing", "timestamp", "timestamp+incrementing", "bulk"):
+        found[mode] = [one.value["id"] for one in Source(reading(path, mode=mode)).task.poll()]
+    assert {mode: set(ids) for mode, ids in found.items()} == {
+        "incrementing": {1, 2},
+        "timestamp": {1, None},
+        "timestamp+incrementing": {1},
+        "bulk": {1, 2, None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "support"),
+    [("incrementing", True), (" timestamp+incrementing ", True), ("timestamp", False), ("bulk", False), ("", False)],
+)
+def test_which_modes_say_which_row_was_the_last(mode: str, support: bool) -> None:
+    wanted = Support.SUPPORTED if support else Support.UNSUPPORTED
+    assert SqlSourceConnector().exactly_once_support({"mode": mode}) is wanted
+
+
+@pytest.mark.parametrize(
+    ("mode", "fits", "wrong"),
+    [
+        ("incrementing", [{"incrementing": 0}], [{}, {"incrementing": True}, {"incrementing": 1, "timestamp": "x"}]),
+        ("timestamp", [{}, {"timestamp": 1}, {"timestamp": 0.5}, {"timestamp": ""}], [{"timestamp": True}]),
+        (
+            "timestamp+incrementing",
+            [{}, {"incrementing": 1, "timestamp": "x"}],
+            [{"timestamp": "x"}, {"incrementing": "1", "timestamp": "x"}, {"incrementing": 1, "timestamp": None}],
+        ),
+        ("bulk", [{}], [{"incrementing": 1}]),
+    ],
+)
+def test_offsets_have_what_the_mode_needs(mode: str, fits: list[Any], wrong: list[Any]) -> None:
+    config, connector = reading(Path("db"), mode=mode), SqlSourceConnector()
+    for offset in fits:
+        connector.alter_offsets(config, [({"table": "t"}, offset)])
+    for offset in wrong:
+        with pytest.raises(ValueError, match=r"a partition is \{table: text\}, and its offset"):
+            connector.alter_offsets(config, [({"table": "t"}, None), ({"table": "t"}, offset)])
+    for partition in ({}, {"table": 1}):
+        if mode != "bulk" and fits[-1]:
+            with pytest.raises(ValueError, match="not so"):
+                connector.alter_offsets(config, [(partition, fits[-1])])

@@ -59,7 +59,7 @@ def test_values_are_as_their_column_takes_them(column: str, content: Any, fits: 
 
 
 def test_what_a_column_would_change_is_refused() -> None:
-    for number in (1.5, float("nan"), Decimal("1.5"), "1.5"):
+    for number in (1.5, float("nan"), Decimal("1.5"), "1.5", "nan", "sNaN"):
         with pytest.raises(ValueError, match=f"column number holds whole numbers, and {number} is none"):
             fitting({"number": number}, TABLE, "postgresql")
     assert fitting({"number": 1.5}, TABLE, "sqlite") == {"number": 1.5}
@@ -97,8 +97,22 @@ class SaysError(Exception):
         (OperationalError, SaysError(state="54000"), False),
         (InternalError, SaysError(state="25006"), True),
         (DataError, SaysError(state="22003"), False),
+        (DataError, SaysError(), False),
+        (InternalError, SaysError(state="25007"), False),
+        (OperationalError, SaysError(state="25006"), True),
+        (OperationalError, SaysError(state="08006"), True),
+        *((OperationalError, SaysError(state=f"{of}000"), False) for of in ("22", "23", "42", "54")),
     ],
 )
 def test_what_is_refused_for_good_is_not_tried_for_ever(kind: type[DBAPIError], cause: Any, passes: bool) -> None:
     assert may_pass(kind("", {}, cause)) == passes
     assert may_pass(kind("", {}, cause, connection_invalidated=True))
+
+
+REFUSED = (1292, 1364, 1366, 1411, 1416, 1526, 1644, 1690, 3140, 3819, 4025)
+
+
+def test_what_mysql_refuses_has_these_numbers_and_no_others() -> None:
+    near = {number + more for number in REFUSED for more in (-1, 0, 1)}
+    assert {one for one in near if not may_pass(OperationalError("", {}, SaysError(one)))} == set(REFUSED)
+    assert may_pass(OperationalError("", {}, Exception())), "it has no number at all"

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.work.connect.runtime.config_state import ConfigState, Deleted, LoggerLevel, RestartRequest
+from penstock.work.connect.runtime.config_state import ConfigState, Deleted, Known, LoggerLevel, RestartRequest
 from penstock.work.connect.runtime.records import Target, encode, properties, target_state
 
 Log = list[tuple[str, bytes | None]]
@@ -195,3 +195,95 @@ def test_after_a_leader_has_looked_all_see_the_same_however_much_was_compacted(s
     assert {name: one.config for name, one in again.connectors.items()} == {
         name: one.config for name, one in settled.connectors.items()
     }
+
+
+def whole(state: ConfigState) -> dict[str, object]:
+    """All that it knows."""
+    return dict(vars(state))
+
+
+A = {"name": "a", "x": "1"}
+FENCED = encode({"task-count": 2})
+HISTORIES: list[tuple[Log, dict[str, object]]] = [
+    (CREATED, {"connectors": {"a": Known(A)}}),
+    (CREATED[1:], {"connectors": {"a": Known(A)}}),
+    ([("connector-a", encode({"properties": {"n": 1, "none": None}}))], {"connectors": {"a": Known({"n": "1"})}}),
+    ([("task-a-0", properties({"p": "0"}))], {"_uncommitted": {"a": {0: {"p": "0"}}}}),
+    ([("task-a-0", properties({"p": "0"})), ("connector-a", None)], {}),
+    ([("tasks-fencing-a", encode({"task-count": 0}))], {"task_counts": {"a": 0}}),
+    ([("tasks-fencing-a", encode({"task-count": -1}))], {}),
+    ([("tasks-fencing-a", encode({"task-count": "1"}))], {}),
+    ([("tasks-fencing-a", None)], {}),
+    ([("target-state-a", target_state(Target.PAUSED))], {"_targets": {"a": Target.PAUSED}}),
+    ([("target-state-a", target_state(Target.PAUSED)), ("target-state-a", None)], {}),
+    (
+        [("target-state-a", target_state(Target.PAUSED)), ("target-state-a", b"{")],
+        {"_targets": {"a": Target.PAUSED}},
+    ),
+    (
+        WITH_TASKS,
+        {
+            "connectors": {"a": Known(A, tasks=({"part": "0"}, {"part": "1"}), applied=A)},
+            "generations": {"a": 1},
+            "unfenced": {"a": None},
+        },
+    ),
+    (
+        [*WITH_TASKS, *tasks("a"), ("tasks-fencing-a", FENCED), *tasks("a", {"p": "2"})],
+        {
+            "connectors": {"a": Known(A, tasks=({"p": "2"},), applied=A)},
+            "generations": {"a": 3},
+            "unfenced": {"a": None},
+            "task_counts": {"a": 2},
+        },
+    ),
+    (
+        [*WITH_TASKS, ("tasks-fencing-a", FENCED)],
+        {
+            "connectors": {"a": Known(A, tasks=({"part": "0"}, {"part": "1"}), applied=A)},
+            "generations": {"a": 1},
+            "task_counts": {"a": 2},
+        },
+    ),
+    (
+        tasks("a", {"p": "0"}),
+        {
+            "_waiting": {"a": Known({}, tasks=({"p": "0"},))},
+            "generations": {"a": 1},
+            "unfenced": {"a": None},
+        },
+    ),
+    ([*tasks("a", {"p": "0"}), ("commit-a", None)], {"generations": {"a": 1}, "unfenced": {"a": None}}),
+    ([*tasks("a", {"p": "0"}), ("connector-a", None)], {"generations": {"a": 1}, "unfenced": {"a": None}}),
+    (
+        [*CREATED, ("commit-a", encode({"tasks": 1}))],
+        {
+            "connectors": {"a": Known(A, is_inconsistent=True)},
+            "generations": {"a": 1},
+            "unfenced": {"a": None},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("log", "changes"), HISTORIES)
+def test_each_record_changes_what_it_is_about(log: Log, changes: dict[str, object]) -> None:
+    """Of one that waits for its connector, too."""
+    assert whole(read(log)) == whole(ConfigState()) | changes
+
+
+@pytest.mark.parametrize(
+    ("document", "order"),
+    [
+        ({}, RestartRequest("a", False, False)),
+        ({"include-tasks": True}, RestartRequest("a", True, False)),
+        ({"only-failed": True}, RestartRequest("a", False, True)),
+        ({"include-tasks": 0, "only-failed": 1}, RestartRequest("a", False, True)),
+    ],
+)
+def test_orders_to_start_again(document: dict[str, object], order: RestartRequest) -> None:
+    state = ConfigState()
+    assert state.apply("restart-connector-a", encode(document)) == order
+    for value in (None, b"{", encode({"level": 5}), encode({})):
+        assert state.apply("logger-cluster-a", value) is None
+    assert whole(state) == whole(ConfigState())

@@ -174,3 +174,18 @@ async def test_what_is_in_kafka_is_stored_though_not_all_is(
         assert [offsets for _, offsets in host.stored] == [[{"at": 1}], [{"at": 2}], [{"at": 3}]]
         assert task.commits == 3
         assert "offset.flush.timeout.ms" in caplog.text
+
+
+async def test_of_what_has_arrived_nothing_is_kept() -> None:
+    submitted = Submitted()
+    deliveries = [on_its_way() for _ in range(4)]
+    for number, delivery in enumerate(deliveries):
+        record = SourceRecord("t", source_partition={"p": number % 2}, source_offset={"at": number})
+        submitted.moved_on(record, delivery)
+    submitted.moved_on(SourceRecord("t", source_partition={"p": 2}, source_offset={"at": 9}), None)
+    assert sorted(submitted._waiting) == ['{"p": 0}', '{"p": 1}']
+    await arrive(*deliveries)
+    await submitted.settled()
+    assert submitted._waiting == {}
+    assert [offset for _, offset in submitted.take_safe().values()] == [{"at": 9}, {"at": 2}, {"at": 3}]
+    assert submitted.take_safe() == {}

@@ -3,10 +3,12 @@
 from typing import Any, cast
 
 import pytest
+from tests.unit.work.connect.runtime.test_running_tasks import CONFIG, Host, Kafka, Setting
 
 from penstock.client.admin.topics import NewTopic
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.runtime.new_topics import NewTopics, topic_groups
+from penstock.work.connect.runtime.running_tasks import RunningSource
 
 DEFAULT = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "-1"}
 COMPACTED = {
@@ -87,3 +89,15 @@ async def test_a_topic_is_made_that_is_not_there(config: dict[str, str], topic: 
     admin = FakeAdmin()
     await NewTopics(topic_groups(config), lambda: cast("Any", admin)).make(topic)
     assert [one.name for one in admin.made] == made
+
+
+@pytest.mark.parametrize("makes_topics", [True, False])
+async def test_topics_are_made_where_the_worker_does_so(makes_topics: bool) -> None:
+    setting = Setting("")
+    environment = setting.task.environment.replace(makes_topics=makes_topics)
+    numbers = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
+    task: Any = None
+    one = setting.task.replace(config=CONFIG | numbers, environment=environment)
+    running = RunningSource(one, task, Host(Kafka()), setting.attempt)
+    assert len(running._new_topics._groups) == makes_topics
+    setting.attempt.calls.close()

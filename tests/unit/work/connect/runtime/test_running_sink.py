@@ -185,6 +185,10 @@ async def test_a_sink_is_offered_nothing_after_a_failed_rebalance(world: World) 
     assert len(world.puts) == 1
     assert world.rebalance is not None
     assert world.rebalance.exception() is not None
+    opened: list[Sequence[TopicPartition]] = []
+    world.open = opened.append  # type: ignore[method-assign, assignment]
+    await world.running.on_assigned([ONE])
+    assert opened == []
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -197,3 +197,20 @@ async def test_a_restart_is_told_and_begins_anew() -> None:
     assert len(supervisor.made) == 2
     supervisor.made[1].let_go.set()
     await supervisor.give_up()
+
+
+async def test_what_was_looked_up_for_a_run_that_is_over_is_not_looked_up_again() -> None:
+    supervisor = Supervised()
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(1)
+    first = supervisor._stopping
+    supervisor.want({"a": "1"}, Target.PAUSED)
+    supervisor.made[0].let_go.set()
+    await supervisor.until_told(2)
+    supervisor._begin_again(first)
+    supervisor.want({"a": "1"})
+    await supervisor.until_told(3)
+    supervisor._begin_again(first)
+    supervisor.made[1].let_go.set()
+    await supervisor.give_up()
+    assert [state for state, _ in supervisor.told] == [RunState.RUNNING, RunState.PAUSED, RunState.RUNNING]

@@ -1,18 +1,21 @@
 import asyncio
 import json
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from penstock.work.connect.api import SourceConnector
+from penstock.work.connect.api import SourceConnector, SourceTask
 from penstock.work.connect.calls import Calls
 from penstock.work.connect.clients import Clients
+from penstock.work.connect.metrics import Metric
 from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import FencedError
-from penstock.work.connect.runtime.records import TASK, TaskId
+from penstock.work.connect.runtime.records import TASK, TaskId, encode, properties
 from penstock.work.connect.runtime.running_sink import RunningSink
 from penstock.work.connect.runtime.running_tasks import Environment, RunningSource
 from penstock.work.connect.runtime.source_offsets import OffsetStores, SourceOffsets
@@ -116,3 +119,83 @@ async def test_the_group_hears_when_a_task_has_ended(end: Callable[[Tasks, str],
     assert membership.ended == [f"{TASK}{task}"]
     assert not tasks.runs(task)
     assert told == ["UNASSIGNED"], "of a task that is in no configuration nothing more is told"
+
+
+class Reporting(SourceTask):
+    """Tells of itself, and has nothing to read."""
+
+    def start(self, config: Any, context: Any) -> None: ...
+
+    def poll(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def report(self) -> Mapping[str, Any]:
+        return {"well": True}
+
+    def metrics(self) -> list[Metric]:
+        return [Metric("own", 7, {"task": "mine", "more": "x"})]
+
+
+class WithReports(SourceConnector):
+    task_class = Reporting
+
+
+class Told:
+    """What the worker tells of its tasks."""
+
+    def __init__(self) -> None:
+        self.states: list[str] = []
+        self._news = asyncio.Event()
+
+    def post(self, key: bytes, value: bytes | None) -> None:
+        self.states.append(json.loads(value or b"{}").get("state", "gone"))
+        self._news.set()
+
+    async def until(self, *states: str) -> None:
+        while tuple(self.states) != states:
+            self._news.clear()
+            await self._news.wait()
+
+
+async def test_a_task_that_is_given_runs_at_once_and_tells_of_itself() -> None:
+    membership, state, told = Membership(), ConfigState(), Told()
+    offsets = SourceOffsets(lambda on_record: MemoryLog(on_record, lambda: None))
+    clients: Any = SimpleNamespace(producer=lambda *_, **__: nullcontext())
+    tasks = Tasks(
+        state,
+        Statuses("worker", told.post),
+        OffsetStores(offsets, "", None),
+        ENVIRONMENT.replace(clients=clients),
+        cast("GroupMembership", membership),
+    )
+    config = {"name": "lines", "connector.class": f"{__name__}:WithReports"}
+    for key, value in (
+        ("connector-lines", properties(config)),
+        ("task-lines-0", properties({})),
+        ("commit-lines", encode({"tasks": 1})),
+    ):
+        state.apply(key, value)
+    one = TaskId("lines", 0)
+    tasks.start(f"{TASK}{one}")
+    assert (tasks.report(one), tasks.metrics()) == ({}, []), "it does not run yet"
+    await told.until("UNASSIGNED", "RUNNING")
+    assert tasks.report(one) == {"well": True}
+    assert [(it.name, it.value, it.labels) for it in tasks.metrics()] == [
+        ("connect_task_records_total", 0, {"connector": "lines", "task": "0"}),
+        ("own", 7, {"connector": "lines", "task": "mine", "more": "x"}),
+    ]
+    tasks.restart(TaskId("lines", 1))
+    tasks.stop(f"{TASK}{one}")
+    await membership.news.wait()
+    assert told.states == ["UNASSIGNED", "RUNNING", "UNASSIGNED"]
+    assert tasks.metrics() == []
+
+
+async def test_complaints_go_to_the_group() -> None:
+    heard: list[str] = []
+    membership: Any = SimpleNamespace(complain=heard.append)
+    offsets = SourceOffsets(lambda on_record: MemoryLog(on_record, lambda: None))
+    statuses = Statuses("worker", lambda *_: None)
+    Tasks(ConfigState(), statuses, OffsetStores(offsets, "", None), ENVIRONMENT, membership).complain("why")
+    assert heard == ["why"]
