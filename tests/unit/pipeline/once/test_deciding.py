@@ -131,3 +131,21 @@ def test_a_process_has_as_many_ids_as_a_batch_has_tasks_there() -> None:
     names = TaskNames("q", "w")
     taken = {names.take(batch) for batch in range(100) for _ in range(3)}
     assert len(taken) == 3
+
+
+@pytest.mark.parametrize(
+    ("aborted", "is_open", "is_decided"),
+    [((), True, True), ((), False, False), ((B,), True, False), ((C,), True, True)],
+)
+def test_what_was_given_up_is_decided_with_no_batch(
+    aborted: tuple[TransactionName, ...], is_open: bool, is_decided: bool
+) -> None:
+    """A run of the query that ended had it open: it may look so still."""
+    answers: dict[str, Any] = {"Look": Decision(3, (), aborted), "ListOpen": (A, B) if is_open else (A,)}
+    if is_decided:
+        assert Write(Decision(4, (A, B))) in steps(4, [A, B], **answers)
+        return
+    taken: list[Step] = []
+    with pytest.raises(AbortedError, match=r"^b was aborted before batch 4 was decided$"):
+        steps(4, [A, B], taken=taken, **answers)
+    assert taken == [Fence(), Look(), ListOpen()]

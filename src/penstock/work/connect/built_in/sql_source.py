@@ -232,7 +232,7 @@ def _newer(table: Table, settings: Mapping[str, Any], last: Position, connection
         query = query.where(_has_passed(moment, settings["timestamp.delay.interval.ms"], connection))
     if not last:
         return query
-    later, same = _beside_text(moment, last) if is_text else _beside(moment, _moment(last))
+    later, same = _beside_text(moment, last) if is_text else _beside(moment, last)
     return query.where(later if number is None else or_(later, and_(same, number > last[INCREMENTING])))
 
 
@@ -255,7 +255,11 @@ Comparisons = tuple[ColumnElement[bool], ColumnElement[bool]]
 """Whether a row's moment is later than the last one, and whether it is the same."""
 
 
-def _beside(moment: Column[Any], then: Any) -> Comparisons:
+def _beside(moment: Column[Any], last: Position) -> Comparisons:
+    """SQLite has days as texts, too: one with a time is another text."""
+    then = _moment(last)
+    if isinstance(moment.type, Date) and isinstance(then, datetime):
+        then = then.date()
     return moment > then, moment == then
 
 

@@ -266,7 +266,7 @@ def test_rounds_begin_when_it_is_time(tmp_path: Path) -> None:
     ]
     assert [one.value["id"] for one in task.poll()] == [2], "a round goes on at once"
     run(path, at((3, 1)))
-    for passed_s, ids in ((0.0, []), (4.9, []), (5.0, [3]), (9.9, [])):
+    for passed_s, ids in ((0.0, []), (4.999, []), (5.0, [3]), (9.999, [])):
         now_s[0] = 100.0 + passed_s
         assert [one.value["id"] for one in task.poll()] == ids
     run(path, at((4, 1)))
@@ -340,3 +340,44 @@ def test_offsets_have_what_the_mode_needs(mode: str, fits: list[Any], wrong: lis
         if mode != "bulk" and fits[-1]:
             with pytest.raises(ValueError, match="not so"):
                 connector.alter_offsets(config, [(partition, fits[-1])])
+
+
+@pytest.mark.parametrize(
+    ("kind", "moments"),
+    [
+        ("text", ("8", "9")),
+        ("integer", (8, 9)),
+        ("", (8, 9)),
+        ("real", (8.5, 9.5)),
+        ("date", ("2020-01-01", "2020-01-02")),
+    ],
+)
+def test_columns_of_any_kind_go_on_behind_the_last_row(tmp_path: Path, kind: str, moments: Any) -> None:
+    path = tmp_path / "db"
+    first, second = moments
+    rows = ", ".join(f"({number}, 'n', {moment!r})" for number, moment in enumerate((first, first, second), start=1))
+    run(path, TABLE.replace("timestamp", kind), f"insert into t values {rows}")
+    for mode, last, left in (
+        ("timestamp", {"timestamp": first}, [3]),
+        ("timestamp+incrementing", {"incrementing": 1, "timestamp": first}, [2, 3]),
+    ):
+        assert [number for number, _ in Source(reading(path, mode=mode)).poll()] == [1, 2, 3]
+        assert [number for number, _ in Source(reading(path, mode=mode), last).poll()] == left
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+def test_a_round_that_a_restart_cuts_costs_no_row_of_its_moment(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "db"
+    moments = ("2020-01-01", "2020-01-01", "2020-01-01", "2020-01-02")
+    rows = ", ".join(
+        f"({number}, 'n', '{moment}{' 00:00:00' if kind == 'timestamp' else ''}')"
+        for number, moment in enumerate(moments, start=1)
+    )
+    run(path, TABLE.replace("timestamp", kind), f"insert into t values {rows}")
+    got: list[int] = []
+    offset: Any = None
+    for _ in moments:
+        ((number, offset),) = Source(reading(path, mode="timestamp+incrementing", batch_max_rows="1"), offset).poll()
+        got.append(number)
+    assert got == [1, 2, 3, 4]
+    assert Source(reading(path, mode="timestamp+incrementing"), offset).poll() == []

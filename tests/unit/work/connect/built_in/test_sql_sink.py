@@ -45,9 +45,10 @@ def test_a_row_that_is_its_key_alone_may_come_again(tmp_path: Path, dialect: str
         task.put([SinkRecord("t", 0, None, {"id": 1, "n": 2}), SinkRecord("t", 0, None, {"id": 1, "n": 3})])
     task.put([SinkRecord("t", 0, None, {"id": 1, "n": 3, "a": "x"})])
     task.put([SinkRecord("t", 0, None, {"id": 1, "n": 3})])
+    task.put([SinkRecord("t", 0, None, {"id": 1, "n": 4, "a": "new"})])
     task.stop()
     assert context.reported == []
-    assert rows(url, "select id, n, a from t order by n") == [(1, 2, None), (1, 3, "x")]
+    assert rows(url, "select id, n, a from t order by n") == [(1, 2, None), (1, 3, "x"), (1, 4, "new")]
 
 
 @pytest.mark.parametrize("dialect", ["mysql", "mariadb"])

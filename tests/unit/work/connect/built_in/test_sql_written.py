@@ -19,6 +19,7 @@ def put(path: Path, *records: SinkRecord, **config: str) -> list[str]:
     task.start({"connection.url": f"sqlite:///{path}", **keys}, context)
     task.put(records)
     task.stop()
+    assert all(record in records for record, _ in context.reported)
     return [str(error) for _, error in context.reported]
 
 
