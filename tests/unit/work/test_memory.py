@@ -41,6 +41,20 @@ async def test_a_receiver_that_raises_keeps_nothing_from_the_others(caplog: pyte
     assert "raising does not take 'first'" in caplog.text
 
 
+@pytest.mark.parametrize("size", [1, 100])
+async def test_what_was_posted_is_handled_before_it_is_drained(size: int) -> None:
+    """Also where there is no room for it yet."""
+    queue, listener = MemoryQueue(size), Listener()
+    queue.workers["listener"] = listener
+    queue.start()
+    for _ in range(2):
+        for number in range(3):
+            queue.post(number)
+        await queue.drain()
+    assert listener.heard == [0, 1, 2, 0, 1, 2]
+    await queue.stop()
+
+
 async def test_stop_returns_when_all_is_handled() -> None:
     queue, listener = MemoryQueue(), Listener()
     queue.workers["listener"] = listener

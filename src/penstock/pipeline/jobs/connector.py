@@ -127,7 +127,7 @@ def driver_of(config: Mapping[str, str], worker: WorkerContext) -> str:
     said, of_worker = parse(KEYS, config)[DRIVER], parse(OF_A_WORKER, worker.config)[DRIVER]
     if said is not None:
         return str(said)
-    return str(of_worker) if of_worker == OWN or not _why_not(config, of_worker) else OWN
+    return OWN if _why_not(config, of_worker) else str(of_worker)
 
 
 def _why_not(config: Mapping[str, str], driver: str) -> str:

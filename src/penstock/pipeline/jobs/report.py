@@ -145,7 +145,7 @@ class JobReport:
         counts = {**batch, "late_rows": (batch.get("state") or {}).get("late_rows")}
         totals = {rows: counts[rows] + (before.get(rows) or 0) for rows in COUNTED if counts.get(rows) is not None}
         for part in COUNTED_BY_NAME:
-            added = Counter(before.get(part, {})) + Counter(batch.get(part) or {})
+            added: Counter[str] = Counter(before.get(part)) + Counter(batch.get(part))
             totals |= {part: dict(added)} if added else {}
         last = {key: value for key, value in batch.items() if key not in ("event", "query")}
         now = {**totals, "batches": before["batches"] + 1, "last": last}

@@ -23,9 +23,11 @@ class Played:
 
     def __init__(self, _: Any, given: str, owned_until_s: Callable[[], float], listener: Any, __: Any) -> None:
         self.pid, self.exit_code, self.is_alive, self.listener = 7, 0, True, listener
+        self.renewed = 0
         self.begun.append(self)
 
-    def renew(self) -> None: ...
+    def renew(self) -> None:
+        self.renewed += 1
 
     async def stop(self) -> None:
         self.is_alive = False
@@ -52,6 +54,7 @@ def test_it_is_run_again_when_it_is_time_and_the_last_run_has_ended(monkeypatch:
     async def play() -> None:
         await task.start({**CONFIG, EVERY: "60000"}, context)
         assert await runs_at([10, 70], task) == [1, 1], "it still runs"
+        assert Played.begun[0].renewed == 2, "its guardian is told each time until when"
         Played.begun[0].end()
         assert await runs_at([71, 100, 130, 131], task) == [2, 2, 2, 2]
         Played.begun[1].end()
@@ -69,6 +72,6 @@ def test_it_is_run_again_when_it_is_time_and_the_last_run_has_ended(monkeypatch:
 
 def test_one_that_goes_on_has_no_times() -> None:
     assert sinks_of({**CONFIG, EVERY: "60000"}) == ["one"]
-    for trigger in ("", "trigger: 5 seconds"):
-        with pytest.raises(ConfigError, match=r"--every\) is for trigger: available-now or once, not for"):
+    for trigger, said in (("", "one that goes on"), ("trigger: 5 seconds", "5 seconds")):
+        with pytest.raises(ConfigError, match=rf"--every\) is for trigger: available-now or once, not for {said}$"):
             sinks_of({**CONFIG, EVERY: "60000", "pipeline": YAML.replace("trigger: available-now", trigger)})

@@ -207,6 +207,11 @@ def test_who_shares() -> None:
         assert driver_of(own, shares) == "own"
         with pytest.raises(ConfigError, match=rf"pipeline.driver=shared \(--driver\) is not for this job: {key}"):
             sinks_of({**own, "pipeline.driver": "shared"})
+    declarative = {"name": "job", "connector.class": "x", "pipeline.file": "/x/spark-pipeline.yml"}
+    assert driver_of(declarative, shares) == "own"
+    with pytest.raises(ConfigError, match="Spark's own runner, which runs it, has a process of its own"):
+        sinks_of({**declarative, "pipeline.driver": "shared"})
+    assert driver_of({**config, "pipeline.requirements": "a==1"}, alone) == "own"
     with pytest.raises(
         ConfigError, match=r"pipeline\.driver=shard: allowed are own, shared and sc://host:port\. Did you mean shared"
     ):

@@ -9,7 +9,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.boundaries import AtOffsets, AtTimestamps, Subscription, Word
 from penstock.pipeline.options.sink import sink_options
 from penstock.pipeline.options.source import MAX_BYTES_PER_TRIGGER, SourceOptions, source_options
-from penstock.pipeline.options.table import cluster_settings, read_options
+from penstock.pipeline.options.table import cluster_settings, read_options, shown
 from penstock.protocol.address import Address
 
 NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "flights"}
@@ -189,3 +189,24 @@ def test_what_spark_adds_to_a_table_is_no_option() -> None:
 def test_the_options_of_a_table_are_lost_by_spark() -> None:
     with pytest.raises(PipelineError, match="CREATE TEMPORARY VIEW"):
         source_options(read_options({"provider": "penstock"}), streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("linger.ms", "kafka.linger.ms"), ("groupIdPrefix", "groupIdPrefix"), ("startingOffsets", "startingOffsets"),
+        ("request.timeout.ms", "kafka.request.timeout.ms"), ("sasl.mechanism", "kafka.sasl.mechanism"),
+    ],
+)  # fmt: skip
+def test_settings_of_clients_are_shown_with_their_prefix(name: str, written: str) -> None:
+    assert shown(name) == written
+
+
+@pytest.mark.parametrize(("said", "acks"), [({}, -1), ({"kafka.acks": "all"}, -1), ({"kafka.acks": "1"}, 1)])
+def test_how_many_replicas_a_write_waits_for(said: dict[str, str], acks: int) -> None:
+    made = sink_options(read_options({"kafka.bootstrap.servers": "a:1", **said}))
+    assert (made.acks, made.is_idempotent) == (acks, acks == -1)
+    for refused in ({"kafka.enable.idempotence": "true"}, {"penstock.sink.delivery": "exactly-once"}):
+        if acks == 1:
+            with pytest.raises(PipelineError, match=r"kafka\.acks=all"):
+                sink_options(read_options({"kafka.bootstrap.servers": "a:1", **said, **refused}))

@@ -9,6 +9,7 @@ import fastavro
 import pytest
 
 from penstock.pipeline.errors import UnfitSchemaError
+from penstock.pipeline.values.avro import avro_required, avro_schema
 from penstock.pipeline.values.schemas import columns_of, reader_of, typed_values
 from penstock.work.connect.converters import ConversionError
 
@@ -139,3 +140,15 @@ def test_a_union_of_several_types_has_a_member_for_each(given: Any, read: Any) -
     assert columns_of(typed) == MEMBERS
     data = encoded(of_union(UNION), {"other": {"n": 7}, "any": given})
     assert reader_of(typed)(data) == {"other": {"n": 7}, "any": read}
+
+
+def test_which_fields_each_value_has_to_have() -> None:
+    fields = [
+        {"name": "plain", "type": "string"},
+        {"name": "either", "type": ["string", "long"]},
+        {"name": "perhaps", "type": ["null", "long"]},
+        {"name": "given", "type": "string", "default": "x"},
+        {"name": "none", "type": "null"},
+    ]
+    schema = avro_schema(json.dumps({"type": "record", "name": "r", "fields": fields}).encode())
+    assert avro_required(schema) == {"plain", "either", "none"}

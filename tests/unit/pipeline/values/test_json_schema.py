@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.pipeline.errors import UnfitSchemaError
-from penstock.pipeline.values.json_schema import JsonReader, JsonSchema
+from penstock.pipeline.values.json_schema import DEEPEST, JsonReader, JsonSchema
 from penstock.pipeline.values.schemas import columns_of, reader_of, typed_values
 from penstock.work.connect.converters import ConversionError
 
@@ -136,3 +136,16 @@ def test_a_schema_refers_to_others_by_their_names(at: str) -> None:
     assert reader(b'{"to": {"city": "Rome"}}') == {"to": {"city": "Rome"}}
     with pytest.raises(ConversionError, match=r"\$\.to\.city: .*minLength.*; \$\.via: .*minLength"):
         reader(b'{"to": {"city": "R"}, "via": "P"}')
+
+
+@pytest.mark.parametrize(("count", "fits"), [(DEEPEST, True), (DEEPEST + 1, False)])
+def test_references_lead_on_so_far(count: int, fits: bool) -> None:
+    whole = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    steps: dict[str, object] = {f"s{number}": {"$ref": f"#/$defs/s{number + 1}"} for number in range(1, count)}
+    schema = JsonSchema(json.dumps({"$ref": "#/$defs/s1", "$defs": {**steps, f"s{count}": whole}}).encode(), ())
+    if fits:
+        assert (schema.required(), schema.columns().split()[0].strip("`")) == ({"a"}, "a")
+        return
+    for read in (schema.required, schema.columns):
+        with pytest.raises(UnfitSchemaError, match=f"it is more than {DEEPEST} levels deep, or part of itself"):
+            read()

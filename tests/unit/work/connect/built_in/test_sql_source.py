@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Column, Date, DateTime, Integer, MetaData, Table, Text
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
 
-from penstock.work.connect.built_in.sql_source import AS_STORED, _beside_text, _has_passed, _newer
+from penstock.work.connect.built_in.sql_source import AS_STORED, _beside, _beside_text, _has_passed, _newer
 
 NOW = datetime(2026, 1, 1, 12)
 
@@ -95,3 +95,10 @@ def test_an_offset_of_earlier_versions_stands_for_both_forms(last: Any, values: 
     assert told == set(values)
     if len(values) == 1:
         assert str(later) == "t.at > ?"
+
+
+@pytest.mark.parametrize("last", ["no day", 7])
+def test_what_is_no_moment_is_compared_as_it_is(last: Any) -> None:
+    for kind in (Date, Text):
+        column: Column[Any] = Column("at", kind)
+        assert [one.right.value for one in _beside(column, {"timestamp": last})] == [last, last]

@@ -101,3 +101,21 @@ def test_an_address_with_a_secret_in_it_is_hidden_whatever_its_key(address: str)
 def test_other_addresses_are_shown(address: str) -> None:
     config = {**HTTP, "http.url": address}
     assert without_secrets(config) == config
+
+
+def test_words_in_keys_tell_secrets_of_clients_alone() -> None:
+    clients = {
+        f"{client}.override.{key}": "s"
+        for client in ("producer", "consumer", "admin")
+        for key in (
+            "ssl.key.password",
+            "ssl.keystore.key",
+            "ssl.keystore.certificate.chain",
+            "sasl.jaas.config",
+            "my.secret",
+        )
+    }
+    others = {"note.password": "n", "my.secret": "n", "producer.password": "n", "producer.override.acks": "1"}
+    config: dict[str, str | None] = {**HTTP, **clients, **others, "nothing": None, "producer.override.password": None}
+    assert without_secrets(config) == config | dict.fromkeys(clients, HIDDEN)
+    assert with_secrets(without_secrets(config), config) == config
