@@ -279,7 +279,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         end, position = min(size, begin + FED_BYTES), begin + self._left
         for _ in range(FED_RECORDS):
             if position + _HEAD_BYTES > end:
-                break
+                break  # the next head is not whole
             position += _HEAD_BYTES + (received[position + 3] << 8) + received[position + 4]
         if position < end:
             end = position

@@ -68,6 +68,21 @@ async def test_it_ends_in_no_head_of_a_record(seed: int, authority: Authority, s
     assert steps > 40
 
 
+async def test_what_follows_a_small_record_is_measured_too(authority: Authority, server: Holder) -> None:
+    """However long the two are together."""
+    layer = Pair(authority, server).server.layer
+    for content in range(256):
+        for length in (4, 258):
+            whole = b"\x17\x03\x03" + length.to_bytes(2, "big") + bytes([content]) * length
+            whole += b"\x17\x03\x03\x00\x40" + bytes(64)
+            for more in (0, 6, content):
+                layer._left = 0
+                cut = HEAD + length + more
+                end = layer._end_of_feed(whole[:cut], 0)
+                assert end == plainly(heads_of(whole), 0, min(cut, len(whole)))
+                assert end + layer._left == min(one for one in heads_of(whole) if one >= end)
+
+
 async def test_whoever_goes_on_twice_goes_on_once(authority: Authority, server: Holder) -> None:
     """Others have their turn after as much as anybody may have at a time."""
     pair = Pair(authority, server)

@@ -1,5 +1,6 @@
 """What one reader has fetched, the others find."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -83,3 +84,43 @@ def test_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader(tmp_path).fetched(15, broker.at(15))
     (kept,) = tmp_path.glob("*/*-*")
     assert kept.name.lstrip("0").startswith("15-")
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(f"{file.parent.name[33:]} {file.name}" for file in folder.glob("*/*-*"))
+
+
+def named(partition: int, begin: int, end: int, isolation: int = 1) -> str:
+    return f"{partition}-{isolation} {begin:020}-{end:020}"
+
+
+def test_what_is_found_is_what_was_kept(tmp_path: Path) -> None:
+    broker = Broker()
+    reader(tmp_path).fetched(7, broker.at(5))
+    assert kept(tmp_path) == [named(0, 7, 10)]
+    (file,) = tmp_path.glob("*/*-*")
+    assert file.parent.name == f"{UUID(int=7).hex}-0-1"
+    assert file.read_bytes() == b"[[3, 5]]\n" + bytes(answer(5).records)
+    found = reader(tmp_path).fetched(9, broker.at(9))
+    assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (-1, -1, -1)
+    assert (found.current_leader, found.node_endpoints) == (None, ())
+    reader(tmp_path).fetched(10, broker.at(5))
+    assert kept(tmp_path) == [named(0, 7, 10)], "all of it lies before what was asked for"
+    reader(tmp_path, isolation=IsolationLevel.READ_UNCOMMITTED).fetched(9, broker.at(5))
+    assert kept(tmp_path) == [named(0, 9, 10, 0), named(0, 7, 10)]
+
+
+@pytest.mark.parametrize(("room", "left"), [(3, [15, 20, 25]), (2.99, [20, 25]), (2, [20, 25]), (0.5, [25])])
+def test_partitions_have_equal_parts_of_the_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, left: list[int]
+) -> None:
+    """The newest one stays, however little there is."""
+    size = len(b"[[3, 10]]\n") + len(answer(10).records)
+    (tmp_path / "another partition").mkdir()
+    monkeypatch.setattr(shared_fetches, "KEPT_BYTES", round(2 * room * size))
+    broker = Broker()
+    for number, offset in enumerate((10, 15, 20, 25)):
+        reader(tmp_path).fetched(offset, broker.at(offset))
+        for file in tmp_path.glob(f"*/*{offset:020}-*"):
+            os.utime(file, ns=(number, number))
+    assert kept(tmp_path) == [named(0, begin, begin + 5) for begin in left]

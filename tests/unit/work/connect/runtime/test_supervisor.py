@@ -1,12 +1,15 @@
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 
 import pytest
+from tests.stand_in import stand_in
 
+from penstock.client.errors import ConnectionFailedError
 from penstock.client.providers import Resolved
 from penstock.work.connect.runtime import supervisor as module
 from penstock.work.connect.runtime.records import Target
-from penstock.work.connect.runtime.supervisor import Attempt, RunState, Supervisor
+from penstock.work.connect.runtime.supervisor import KEPT_FAILURES, Attempt, RunState, Supervisor
 
 
 class Slow:
@@ -214,3 +217,88 @@ async def test_what_was_looked_up_for_a_run_that_is_over_is_not_looked_up_again(
     supervisor.made[1].let_go.set()
     await supervisor.give_up()
     assert [state for state, _ in supervisor.told] == [RunState.RUNNING, RunState.PAUSED, RunState.RUNNING]
+
+
+class Failing(Slow):
+    """Fails as soon as it has begun, after so many seconds."""
+
+    def __init__(self, config: Mapping[str, str], attempt: Attempt, fails: Callable[[], Exception]) -> None:
+        super().__init__(config, attempt)
+        self._fails = fails
+
+    async def run(self) -> None:
+        raise self._fails()
+
+
+class Lives:
+    """One life after the other, each with its length and its error; pauses are noted, and the clock goes on by both."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *lives: tuple[float, Exception]) -> None:
+        self.now_s = 1_000.0
+        self.pauses: list[float] = []
+        self._lives = list(lives)
+        loop = SimpleNamespace(time=lambda: self.now_s)
+        monkeypatch.setattr(module, "asyncio", stand_in(asyncio, get_running_loop=lambda: loop))
+        monkeypatch.setattr(module, "pause", self._pause)
+
+    async def _pause(self, stopping: asyncio.Event, seconds: float) -> None:
+        self.pauses.append(seconds)
+        if not self._lives:
+            stopping.set()
+
+    def next(self) -> Exception:
+        lasts_s, error = self._lives.pop(0)
+        self.now_s += lasts_s
+        return error
+
+    async def of(self, restarts: str) -> "Supervised":
+        lives = self
+
+        class Short(Supervised):
+            def make(self, config: Mapping[str, str], attempt: Attempt) -> Slow:
+                self.made.append(Failing(config, attempt, lives.next))
+                return self.made[-1]
+
+        supervisor = Short()
+        supervisor.want({"task.restarts.max": restarts})
+        await asyncio.sleep(0)
+        while supervisor._life is None or not supervisor._life.done():
+            await asyncio.sleep(0)
+        await supervisor.give_up()
+        return supervisor
+
+
+BAD, AWAY = ValueError("bad"), ConnectionFailedError("away")
+
+
+@pytest.mark.parametrize(
+    ("restarts", "lives", "pauses"),
+    [
+        ("0", [(0, BAD)], []),
+        ("2", [(0, BAD)] * 3, [1, 2]),
+        ("9", [(0, BAD)] * 10, [1, 2, 4, 8, 16, 32, 60, 60, 60]),
+        ("many", [(0, BAD)], []),
+        ("1", [(599, BAD)] * 2, [1]),
+        ("1", [(600, BAD)] * 4, [1, 1, 1, 1]),
+        ("1", [(0, BAD), (600, BAD), (0, BAD)], [1, 1]),
+        ("0", [(0, AWAY)] * 4, [1, 2, 4, 8]),
+        ("1", [(0, AWAY), (0, BAD), (0, AWAY), (0, BAD)], [1, 2, 4]),
+    ],
+)
+async def test_pauses_between_lives_grow_until_one_was_long(
+    monkeypatch: pytest.MonkeyPatch, restarts: str, lives: list[tuple[float, Exception]], pauses: list[float]
+) -> None:
+    """A cluster that cannot be reached costs no restart."""
+    played = Lives(monkeypatch, *lives)
+    supervisor = await played.of(restarts)
+    assert played.pauses == pauses
+    ends = len(pauses) < len(lives)
+    words = [f"it is started again in {seconds} s" for seconds in pauses] + ["it is not started again"] * ends
+    said = [f"{type(error).__name__}: {error}; {word}" for (_, error), word in zip(lives, words, strict=True)]
+    assert supervisor.told == [(RunState.FAILED, one) for one in said]
+    runs = [run.attempt.failed_runs for run in supervisor.made]
+    assert runs == list(range(len(lives)))
+    last = [f"{type(error).__name__}: {error}" for _, error in lives]
+    assert [run.attempt.failures for run in supervisor.made] == [
+        tuple(last[max(0, number - KEPT_FAILURES) : number]) for number in range(len(lives))
+    ]
