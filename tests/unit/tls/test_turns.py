@@ -72,10 +72,10 @@ async def test_what_follows_a_small_record_is_measured_too(authority: Authority,
     """However long the two are together."""
     layer = Pair(authority, server).server.layer
     for content in range(256):
-        for length in (4, 258):
+        for length in (1, 4, 258):
             whole = b"\x17\x03\x03" + length.to_bytes(2, "big") + bytes([content]) * length
-            whole += b"\x17\x03\x03\x00\x40" + bytes(64)
-            for more in (0, 6, content):
+            whole += b"\x17\x03\x03\x01\x40" + bytes(320)
+            for more in (0, 6, content, 256):
                 layer._left = 0
                 cut = HEAD + length + more
                 end = layer._end_of_feed(whole[:cut], 0)
@@ -145,6 +145,9 @@ async def test_whoever_aborts_says_nothing(authority: Authority, server: Holder)
             assert end.layer.is_closing()
             end.take(b"more")
             assert not end.inner.received
+            end.layer.write(b"late")
+            end.layer.close()
+            assert not end.wire.sent
 
 
 async def test_a_full_read_is_the_last_one_for_now(authority: Authority, server: Holder) -> None:

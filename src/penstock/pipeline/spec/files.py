@@ -154,8 +154,7 @@ def module_of(path: Path) -> ModuleType | None:
 
 def _run(path: Path) -> ModuleType:
     """Under the file's name, unless another module has that."""
-    there = sys.modules.get(path.stem)
-    is_free = there is None or there is module_of(path)
+    is_free = sys.modules.get(path.stem) is module_of(path)  # or both are None
     name = path.stem if is_free else f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

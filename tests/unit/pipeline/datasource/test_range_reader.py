@@ -11,7 +11,7 @@ from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, 
 
 from penstock.client import blocking
 from penstock.pipeline.datasource.offset_ranges import OffsetRange
-from penstock.pipeline.datasource.range_reader import read_ranges
+from penstock.pipeline.datasource.range_reader import RangeFetcher, read_ranges
 from penstock.pipeline.options.source import source_options
 from penstock.pipeline.options.table import read_options
 from penstock.protocol.errors import ErrorCode
@@ -88,3 +88,30 @@ def test_readers_of_a_directory_fetch_once(fake: FakeCluster, tmp_path: Path) ->
         batches = list(read_ranges(source, [OffsetRange(TOPIC, 0, 0, 1, TOPIC_ID)]))
         assert sum(batch.num_rows for batch in batches) == 1
     assert len(fake.asked(ApiKey.FETCH)) == 1
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_the_next_request_is_under_way_unless_another_reader_may_have_asked(
+    fake: FakeCluster, tmp_path: Path, is_shared: bool, has_id: bool
+) -> None:
+    """Without the topic's id nothing is shared: the name may stand for another topic by now."""
+    assert fake.broker is not None
+    second = encode_batch([Record(0, 1_700_000_000_000, None, b"next")], base_offset=1)
+    row = PartitionData(partition_index=0, high_watermark=2, records=bytes(second))
+    fake.scripts[ApiKey.FETCH] = [served, lambda _: answer(row)]
+    host, port = fake.broker.address
+    options = {"bootstrap.servers": f"{host}:{port}", "subscribe": TOPIC}
+    source = source_options(
+        read_options(options | ({"sharedFetches": str(tmp_path)} if is_shared else {})), streaming=False
+    )
+    cluster = blocking.BlockingCluster(source.settings)
+    fetcher = RangeFetcher(cluster, source, OffsetRange(TOPIC, 0, 0, 2, TOPIC_ID if has_id else None))
+    fetches = iter(fetcher)
+    next(fetches)
+    assert (fetcher._connection is None) is (is_shared and has_id)
+    next(fetches)
+    assert fetcher._connection is None
+    assert next(fetches, None) is None
+    assert (len(list(tmp_path.glob("*/*-*"))) == 2) is (is_shared and has_id)
+    cluster.close()

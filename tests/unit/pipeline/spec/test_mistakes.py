@@ -238,6 +238,14 @@ def test_a_mistake_in_rules_is_told_at_its_place(right: str, wrong: str, place: 
     assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
 
 
+def test_a_rule_that_is_empty_is_not_told_to_be_missing_as_well() -> None:
+    for wrong, count in (("rule:", 0), ("- {}", 1), ("- 7", 0)):
+        lines = said(
+            RULES.replace("- rule: id > 0\n      on_fail: dead_letter", wrong if "-" in wrong else f"- {wrong}")
+        )
+        assert sum("expect needs a rule" in line for line in lines) == count
+
+
 def test_aliases_serve_what_they_are_for() -> None:
     given = load_yaml(
         "source: {subscribe: a}\nsink: [{topic: a, <<: &to {mode: update}}, {topic: b, mode: append, <<: *to}]", "job"
@@ -314,3 +322,21 @@ def test_what_is_wrong_with_changes_of_databases(right: str, wrong: str, place: 
     load_yaml(CHANGES.replace("\nsink:", "\n  minPartitions: 8\nsink:"), "job")
     lines = said(CHANGES.replace(right, wrong))
     assert any(line.startswith(f"job.yaml, line {place}: ") and problem in line for line in lines), lines
+
+
+def test_each_sink_that_removes_rows_needs_them_in_order() -> None:
+    """Whichever sinks are before it."""
+    source = (
+        "source: {kafka.bootstrap.servers: 'a:1', subscribe: c, changes: debezium, json: id BIGINT, minPartitions: 8}"
+    )
+    sinks = [
+        "{format: parquet, path: /out}",
+        "{format: sql, connection.url: 'sqlite:///x', table: a, keys: id}",
+        "{format: sql, connection.url: 'sqlite:///x', table: b, keys: id, deletes: remove}",
+        "{format: sql, connection.url: 'sqlite:///x', table: c, keys: id, deletes: remove}",
+        "{format: delta, path: /d, keys: id, deletes: remove}",
+    ]
+    lines = said("\n".join([source, "sink:", *(f"- {sink}" for sink in sinks)]))
+    assert [line.partition(": deletes: remove needs")[0] for line in lines] == [
+        f"job.yaml, line {number}, column 68" for number in (5, 6)
+    ]

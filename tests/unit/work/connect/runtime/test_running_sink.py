@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.stand_in import stand_in
 from tests.unit.work.connect.runtime.test_running_tasks import CONFIG, ONE, TWO, Host, Kafka, Setting
 
 from penstock.client.errors import ConsumerMisuseError
@@ -13,9 +15,9 @@ from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord, S
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
 from penstock.work.connect.errors import LEFT_OUT
-from penstock.work.connect.runtime import running_tasks
+from penstock.work.connect.runtime import running_sink, running_tasks
 from penstock.work.connect.runtime.kinds import KEYS
-from penstock.work.connect.runtime.running_sink import RunningSink
+from penstock.work.connect.runtime.running_sink import RunningSink, _safe
 
 
 class World(SinkTask):
@@ -250,3 +252,84 @@ async def test_a_rebalance_opens_nothing_when_the_task_is_over(world: World) -> 
         world.running._is_over = is_over
         await world.running.on_assigned([ONE])
     assert opened == [[ONE]]
+
+
+async def test_positions_are_committed_when_it_is_time_or_the_sink_asks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, passes_s = [100.0], [0.5, 0.25, 0.25, 0.5, 0.5, 0.25, 0.5]
+    loop = SimpleNamespace(time=lambda: now_s[0])
+    monkeypatch.setattr(running_sink, "asyncio", stand_in(asyncio, get_running_loop=lambda: loop))
+    environment = world.running.setting.environment.replace(flush_interval_ms=1_000)
+    world.running.setting = world.running.setting.replace(environment=environment)
+    seen: list[int] = []
+
+    def polled(offset: int) -> Callable[[], Awaitable[list[ConsumedRecord]]]:
+        async def poll() -> list[ConsumedRecord]:
+            seen.append(len(world.committed))
+            now_s[0] += passes_s[offset]
+            consumed = lay(ONE, offset).consumed
+            assert consumed is not None
+            return [consumed]
+
+        return poll
+
+    async def stopped() -> None:
+        world.attempt.stopping.set()
+
+    world.polls = [*map(polled, range(7)), stopped]
+    world.puts = [*[lambda _: None] * 5, lambda _: world.context.request_commit()]
+    running: Any = world
+    await world.running._write(running)
+    assert world.committed == [{ONE: 3}, {ONE: 5}, {ONE: 6}, {ONE: 7}]
+    assert seen == [0, 0, 0, 1, 1, 2, 3], "by the time at 101 and 102, then as it was asked for, then at the end"
+
+
+@pytest.mark.parametrize("gone", [[], [ONE], [ONE, TWO]])
+async def test_what_was_not_taken_is_given_to_whoever_has_it_next(world: World, gone: list[TopicPartition]) -> None:
+    world.running._done = {ONE: 9, TWO: 4}
+    world.running._untaken = [lay(ONE, 7), lay(ONE, 5), lay(TWO, 6), lay(ONE, 6)]
+    world.running._give_back(gone)
+    assert world.running._done == {ONE: 5 if gone else 9, TWO: 4}
+    assert [record.original for record in world.running._untaken] == [
+        one for one in (ONE, ONE, TWO, ONE) if one not in gone
+    ]
+    world.running._done = {}
+    world.running._untaken = [lay(TWO, 6), lay(TWO, 8)]
+    world.running._give_back([TWO])
+    assert (world.running._done, world.running._untaken) == ({TWO: 6}, [])
+
+
+def test_a_sink_allows_no_more_than_it_was_given() -> None:
+    offered = {ONE: OffsetAndMetadata(5), TWO: OffsetAndMetadata(7)}
+    assert _safe(None, offered) is offered
+    for made in ({}, {ONE: OffsetAndMetadata(5)}, {ONE: OffsetAndMetadata(0), TWO: OffsetAndMetadata(7)}):
+        assert _safe(made, offered) is made
+    wrong: tuple[Any, ...] = (
+        [],
+        5,
+        {ONE: 5},
+        {ONE: OffsetAndMetadata(6)},
+        {TopicPartition("u", 0): OffsetAndMetadata(0)},
+    )
+    for one in (*wrong, {ONE: OffsetAndMetadata(5), TWO: OffsetAndMetadata(8)}):
+        with pytest.raises(ValueError, match="positions of partitions that it was given are needed, or None"):
+            _safe(one, offered)
+
+
+async def test_of_partitions_that_go_nothing_is_known(world: World) -> None:
+    for forget in (world.running.on_revoked, world.running.on_lost):
+        world.running._done = {ONE: 5, TWO: 6}
+        world.running._committed = {ONE: 1, TWO: 2}
+        world.context.wanted.update({ONE: 3, TWO: 4})
+        await forget([ONE])
+        assert (world.running._done, world.running._committed, world.context.wanted) == ({TWO: 6}, {TWO: 2}, {TWO: 4})
+    assert world.committed == [{ONE: 5}], "what was lost is not committed"
+
+
+async def test_what_is_committed_already_is_not_committed_again(world: World) -> None:
+    for offset, commits in ((5, 1), (5, 1), (6, 2), (5, 3)):
+        world.running._done[ONE] = offset
+        await world.running._flush([ONE, TWO])
+        assert len(world.committed) == commits
+        assert ONE not in world.running._done
