@@ -13,6 +13,7 @@ from penstock.pipeline.datasource.decider import Decider
 from penstock.pipeline.datasource.decisions_topic import DECIDING_TIMEOUT_MS
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.once.decision import Decision
+from penstock.pipeline.once.names import ids_of
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 A, B, C = (TransactionName(name, 7, 3, True) for name in "abc")
@@ -195,9 +196,16 @@ def test_an_attempt_that_has_failed_ends_what_is_not_decided(
 
 
 def test_who_settles_says_whether_it_is_carried_out(cluster: Cluster) -> None:
-    cluster.all_open = lambda prefix: cluster.open  # type: ignore[attr-defined]
+    asked: list[str] = []
+
+    def all_open(prefix: str) -> list[TransactionName]:
+        asked.append(prefix)
+        return cluster.open
+
+    cluster.all_open = all_open  # type: ignore[attr-defined]
     cluster.last = Decision(4, (A,))
     assert decider(cluster).settle()
+    assert asked == [ids_of("q")], "also those of which nobody has told it"
     assert [line for line in cluster.take() if line.startswith(("abort", "commit"))][-3:] == [
         "commit a/7/3",
         "abort b/7/3",

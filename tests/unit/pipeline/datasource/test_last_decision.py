@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.client.blocking import ClusterSettings, TopicPartition
+from penstock.client.blocking.produce import ProducerIdentity
 from penstock.client.values import EARLIEST, LATEST, IsolationLevel, TransactionName
 from penstock.pipeline.arrow.record_spans import whole_batches
 from penstock.pipeline.datasource import decisions_topic
@@ -26,7 +27,7 @@ from penstock.pipeline.once.decision import Decision
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import partition_for_key
-from penstock.protocol.records import Record, encode_batch
+from penstock.protocol.records import Record, decode_batch, encode_batch
 from penstock.protocol.requests.api import ApiKey
 
 QUERY = "query"
@@ -256,3 +257,38 @@ def test_configs_that_are_not_told_are_good() -> None:
     with pytest.raises(KafkaError):
         check_configs("t", {"cleanup.policy": None})
     assert DELIVERY_TIMEOUT_MS == 30_000
+
+
+def test_a_topic_of_one_partition_had_it_in_the_first(log: Log) -> None:
+    query = "query-2"
+    assert 0 not in {partition_for_key(query.encode(), count) for count in range(2, PARTITIONS + 1)}
+    log.put(0, query, decision(5), ("t", 0))
+    assert DecisionsTopic(cast("Any", Cluster()), "t", query, PLACE).last() == decision(5)
+
+
+def test_a_decision_is_a_record_of_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[bytes, Any]] = []
+    added: list[Any] = []
+    monkeypatch.setattr(
+        decisions_topic,
+        "TransactionCoordinators",
+        lambda cluster: SimpleNamespace(add=lambda identity, partitions: added.append(partitions)),
+    )
+    monkeypatch.setattr(
+        decisions_topic.DecisionsTopic, "_send", lambda _, batch, name: sent.append((bytes(batch), name))
+    )
+    identity = ProducerIdentity(7, 3, "id")
+    for _ in range(2):
+        topic().write(identity, decision(5))
+    topic().forget()
+    assert added == [[PLACE]] * 2
+    headers = [next(iter(whole_batches(memoryview(batch)))).header for batch, _ in sent]
+    told = [(one.producer_id, one.producer_epoch, one.base_sequence, one.is_transactional) for one in headers]
+    assert told == [(7, 3, 0, True), (7, 3, 1, True), (-1, -1, -1, False)]
+    assert [name for _, name in sent] == ["id", "id", None]
+    records = [record for batch, _ in sent for record in decode_batch(memoryview(batch), 0)]
+    assert [(record.key, record.value) for record in records] == [
+        (b"query", decision(5).encode()),
+        (b"query", decision(5).encode()),
+        (b"query", None),
+    ]

@@ -7,7 +7,7 @@ from penstock.client.credentials import Credentials
 from penstock.client.values import IsolationLevel
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.options.boundaries import AtOffsets, AtTimestamps, Subscription, Word
-from penstock.pipeline.options.sink import sink_options
+from penstock.pipeline.options.sink import SinkOptions, sink_options
 from penstock.pipeline.options.source import MAX_BYTES_PER_TRIGGER, SourceOptions, source_options
 from penstock.pipeline.options.table import cluster_settings, read_options, shown
 from penstock.protocol.address import Address
@@ -210,3 +210,14 @@ def test_how_many_replicas_a_write_waits_for(said: dict[str, str], acks: int) ->
         if acks == 1:
             with pytest.raises(PipelineError, match=r"kafka\.acks=all"):
                 sink_options(read_options({"kafka.bootstrap.servers": "a:1", **said, **refused}))
+
+
+@pytest.mark.parametrize("name", ["batch.size", "delivery.timeout.ms", "transaction.timeout.ms"])
+def test_numbers_of_a_sink_begin_at_one(name: str) -> None:
+    def made(number: str) -> SinkOptions:
+        return sink_options(read_options({"kafka.bootstrap.servers": "a:1", f"kafka.{name}": number}))
+
+    found = made("1")
+    assert 1 in (found.batch_bytes, found.delivery_timeout_ms, found.transaction_timeout_ms)
+    with pytest.raises(PipelineError, match="it must be a whole number of at least 1"):
+        made("0")
