@@ -1,14 +1,17 @@
 """A topic that others write to as well: what nobody can read costs nothing but itself."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.client.admin.topics import NewTopic
 from penstock.client.values import ConsumedRecord, TopicPartition
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.settings import Storage
-from penstock.work.connect.distributed.topic_log import TopicLog
+from penstock.work.connect.distributed.topic_log import TopicError, TopicLog
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.logs import OnRecord
 from penstock.work.connect.runtime.records import offset_key
@@ -85,3 +88,60 @@ async def test_whatever_is_in_the_topic_of_statuses_the_next_record_is_read(pref
     told = b'{"state":"RUNNING","worker_id":"w","generation":1}'
     await read(statuses.read, [*rows, (b"status-connector-d", told)])
     assert statuses.connectors() == ["d"]
+
+
+class Admin:
+    """Of a cluster in which the topic is, or is not, and has this policy. Notes what it is asked."""
+
+    def __init__(self, *, is_there: bool, policy: str | None) -> None:
+        self.lines: list[str] = []
+        self.topics = self.configs = self.cluster = self
+        self._is_there, self._policy = is_there, policy
+
+    async def __aenter__(self) -> "Admin":
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def retrying(self, ask: Callable[[], Awaitable[Any]], passing: object) -> Any:
+        return await ask()
+
+    async def is_there(self, topic: str) -> bool:
+        return self._is_there
+
+    async def create_unless_there(self, new: NewTopic) -> None:
+        self.lines.append(f"made {new.name} {new.partitions} {new.replication_factor} {dict(new.configs)}")
+
+    async def wait_until_led(self, topic: str) -> None:
+        self.lines.append(f"waited for {topic}")
+
+    async def describe(self, kind: object, topic: str) -> list[Any]:
+        return [] if self._policy is None else [SimpleNamespace(name="cleanup.policy", value=self._policy)]
+
+
+@pytest.mark.parametrize(
+    ("is_automatic", "is_there", "policy", "words"),
+    [
+        (True, False, "compact", None),
+        (True, True, None, None),
+        (False, True, "compact", None),
+        (False, False, "compact", "topic o is missing, and "),
+        (True, True, "delete", "topic o has cleanup.policy=delete, and would forget: it must be compact"),
+        (False, True, "compact,delete", "topic o has cleanup.policy=compact,delete, and would forget"),
+    ],
+)
+async def test_the_topic_is_there_and_keeps_what_is_in_it(
+    is_automatic: bool, is_there: bool, policy: str | None, words: str | None
+) -> None:
+    admin = Admin(is_there=is_there, policy=policy)
+    storage = Storage("o", 5, 2, {"cleanup.policy": "compact"}, is_automatic=is_automatic)
+    log: Any = TopicLog(Clients(bootstrap_servers="127.0.0.1:1"), storage, "worker", lambda *_: None)
+    log._clients = SimpleNamespace(admin=lambda name: admin)
+    if words is None:
+        await log._make()
+    else:
+        with pytest.raises(TopicError) as raised:
+            await log._make()
+        assert str(raised.value).startswith(words)
+    made = ["made o 5 2 {'cleanup.policy': 'compact'}"] * is_automatic
+    assert admin.lines == made + ["waited for o"] * (is_automatic or is_there)
