@@ -77,6 +77,9 @@ def applied(kind: str, subject: Record, **settings: str) -> Record | None:
             1_700_000_000_000,
         ),
         ("TimestampConverter$Value", {"target_type": "string", "format": "yyyy"}, None, None),
+        ("TimestampConverter$Value", {"target_type": "unix", "format": "yy-MM-dd"}, "01-01-01", 978_307_200_000),
+        ("TimestampConverter$Value", {"target_type": "unix", "format": "yyyy"}, "2001", 978_307_200_000),
+        ("TimestampConverter$Value", {"target_type": "unix", "format": "MM-dd"}, "01-02", 86_400_000),
     ],
 )
 def test_what_becomes_of_values(kind: str, settings: dict[str, str], before: Any, after: Any) -> None:

@@ -65,6 +65,8 @@ def test_where_writers_are_named_others_may_look(tmp_path: Path) -> None:
         f"Basic {encoded(':')}",
         f"Basic {encoded('eve:')}",
         f"Bearer {encoded('bob:x')}",
+        f"Basic {encoded('bob:x')}%",
+        f"Basic %{encoded('bob:x')}",
         "Basic " + base64.b64encode(b"bob:\xff").decode(),
     ],
 )

@@ -333,3 +333,17 @@ async def test_what_is_committed_already_is_not_committed_again(world: World) ->
         await world.running._flush([ONE, TWO])
         assert len(world.committed) == commits
         assert ONE not in world.running._done
+
+
+@pytest.mark.parametrize(("pause_ms", "pause_s"), [(None, running_sink.RETRY_S), (0, 0.0), (1_500, 1.5)])
+async def test_a_sink_says_how_long_to_wait(world: World, pause_ms: int | None, pause_s: float) -> None:
+    def later(_: Sequence[SinkRecord]) -> None:
+        if pause_ms is not None:
+            world.context.timeout(pause_ms)
+        raise RetriableError("full")
+
+    world.puts = [later]
+    assert await world.tries(lay(ONE, 5)) == pause_s
+    assert (world.context.pause_ms, world.running.records) == (None, 0)
+    assert await world.tries(lay(ONE, 5), lay(ONE, 6)) is None
+    assert (world.running.records, world.running._untaken) == (2, [])
