@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from penstock.metadata.configs.pairs import decode_properties
-from penstock.protocol.value import Value
+from penstock.protocol.value import Value, fresh
 
 PACKAGE: Final = "org.apache.kafka.common.config.provider"
 KEY: Final = "config.providers"
@@ -46,10 +46,11 @@ class ShortLived(Value):
 
 
 class Resolved(Value):
-    """A configuration with what its references stand for; `good_for_ms` None: for ever."""
+    """A configuration with what its references stand for, and those themselves; `good_for_ms` None: for ever."""
 
     config: Mapping[str, str]
     good_for_ms: int | None = None
+    looked_up: Mapping[str, str] = fresh(dict)
 
 
 class ConfigProvider(Protocol):
@@ -142,25 +143,27 @@ class Providers:
         """The same, and how long it is good."""
         found: dict[str, str] = {}
         lives_ms: list[int] = []
+        looked_up: dict[str, str] = {}
         errors: dict[str, list[str]] = {}
         for key, value in config.items():
             try:
-                found[key] = _REFERENCE.sub(partial(self._looked_up, lives_ms), value)
+                found[key] = _REFERENCE.sub(partial(self._looked_up, looked_up, lives_ms), value)
             except (LookupError, OSError, ValueError) as error:
                 errors[key] = [f"{key}={value} cannot be looked up: {error}"]
         if errors:
             raise ProviderError(errors)
-        return Resolved(found, min(lives_ms, default=None))
+        return Resolved(found, min(lives_ms, default=None), looked_up)
 
-    def _looked_up(self, lives_ms: list[int], reference: re.Match[str]) -> str:
+    def _looked_up(self, looked_up: dict[str, str], lives_ms: list[int], reference: re.Match[str]) -> str:
         name, path, key = reference.groups("")
         if name not in self._by_name:
             return reference[0]
         found = self._by_name[name].get(path, key)
-        if isinstance(found, str):
-            return found
-        lives_ms.append(found.good_for_ms)
-        return found.text
+        if isinstance(found, ShortLived):
+            lives_ms.append(found.good_for_ms)
+            found = found.text
+        looked_up[reference[0]] = found
+        return found
 
 
 def resolved(config: Mapping[str, str]) -> dict[str, str]:

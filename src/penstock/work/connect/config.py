@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from penstock.protocol.value import Value
 
@@ -92,6 +93,15 @@ def parse(keys: Sequence[ConfigKey], config: Mapping[str, str]) -> dict[str, Any
     if errors:
         raise ConfigError(errors)
     return values
+
+
+def bare(address: str) -> str:
+    """An address as errors name it: who logs in there, and what is asked, may be secret."""
+    try:
+        parts = urlsplit(address)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    except ValueError:
+        return "what is no address"
 
 
 def with_prefix(config: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -78,9 +78,17 @@ class Retries:
 class ErrorPolicy:
     """`report` is called with each record that is left out."""
 
-    def __init__(self, settings: Mapping[str, Any], name: str, report: Report | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        name: str,
+        discreet: Callable[[str], str] = str,
+        report: Report | None = None,
+    ) -> None:
+        """`discreet` leaves out of words what nobody is told."""
         self._settings = settings
         self._name = name
+        self._discreet = discreet
         self._report = report
 
     def retries(self) -> "Retries":
@@ -94,14 +102,15 @@ class ErrorPolicy:
             where = ""
             if record is not None and self._settings["errors.log.include.messages"]:
                 where = f" ({record.topic_partition} offset {record.offset})"
-            logger.error("%s: a record is left out%s: %s: %s", self._name, where, failure.stage, failure.error)
+            words = self._discreet(str(failure.error))
+            logger.error("%s: a record is left out%s: %s: %s", self._name, where, failure.stage, words)
         if self._report is not None:
             await self._report(failure, record)
         raise Skipped from failure.error
 
 
 def error_headers(
-    failure: Failure, record: ConsumedRecord, connector: str, task: int
+    failure: Failure, record: ConsumedRecord, connector: str, task: int, discreet: Callable[[str], str] = str
 ) -> list[tuple[str, bytes | None]]:
     """What Connect writes beside a record in the dead letter queue (KIP-298)."""
     error = failure.error
@@ -114,7 +123,7 @@ def error_headers(
         "stage": failure.stage,
         "class.name": failure.component,
         "exception.class.name": f"{type(error).__module__}.{type(error).__qualname__}",
-        "exception.message": error,
-        "exception.stacktrace": "".join(traceback.format_exception(error)),
+        "exception.message": discreet(str(error)),
+        "exception.stacktrace": discreet("".join(traceback.format_exception(error))),
     }
     return [(f"__connect.errors.{name}", str(word).encode()) for name, word in words.items()]

@@ -12,8 +12,9 @@ from penstock.pipeline.jobs.keys import SINKS, TOPICS
 from penstock.pipeline.jobs.report import JobReport
 from penstock.work.connect.config import ConfigError
 from penstock.work.connect.metrics import page
-from penstock.work.connect.rest.secrets import HIDDEN, with_secrets, without_secrets
+from penstock.work.connect.rest.secrets import with_secrets, without_secrets
 from penstock.work.connect.runtime.kinds import kind_of
+from penstock.work.connect.runtime.secret_values import HIDDEN
 
 YAML = "source: {subscribe: a}\nsink: [{topic: one}, {topic: two}, {topic: three}]\n"
 CONFIG = {"name": "job", "connector.class": "penstock.pipeline", "pipeline": YAML, "checkpoint.root": "/shared/"}

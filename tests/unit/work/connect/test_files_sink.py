@@ -324,7 +324,7 @@ def test_a_store_that_is_no_disk() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"store.url": "nowhere://x"}, "nowhere"),
+        ({"store.url": "nowhere://ada:secret@x/y?token=secret"}, "^store.url=nowhere://x/y: .*nowhere"),
         ({"store.url": "/tmp", "format": "json", "compression.type": "snappy"}, "allowed are none, gzip"),
         ({"store.url": "/tmp", "kafka.columns": "offset,weather"}, "weather"),
     ],

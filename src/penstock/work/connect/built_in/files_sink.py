@@ -27,7 +27,7 @@ from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.built_in.files_format import COLUMNS, UNFIT, FileRow, Format, JsonLines, Parquet
 from penstock.work.connect.built_in.files_store import Store
-from penstock.work.connect.config import ConfigError, ConfigKey, parse, with_prefix
+from penstock.work.connect.config import ConfigError, ConfigKey, bare, parse, with_prefix
 
 COMPRESSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "parquet": ("snappy", "none", "gzip", "zstd"),
@@ -217,7 +217,7 @@ class FilesSinkConnector(SinkConnector):
         try:
             Store(config["store.url"], with_prefix(config, OPTION))
         except (ImportError, ValueError) as error:
-            raise ConfigError({"store.url": [f"store.url={config['store.url']}: {error}"]}) from error
+            raise ConfigError({"store.url": [f"store.url={bare(config['store.url'])}: {error}"]}) from error
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.config) for _ in range(max_tasks)]

@@ -27,7 +27,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
 from penstock.client.values import TopicPartition
 from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
-from penstock.work.connect.config import ConfigError, ConfigKey, parse
+from penstock.work.connect.config import ConfigError, ConfigKey, bare, parse
 from penstock.work.connect.schemas import to_json
 
 KEYS: Final = (
@@ -160,7 +160,8 @@ class HttpSinkTask(SinkTask):
                     return
                 words = (await answer.content.read(SHOWN)).decode("utf-8", "replace")
         except (ClientError, TimeoutError) as error:
-            raise LaterError(f"{url} has not answered: {error!r}") from error
+            reason = repr(error).replace(url, bare(url))
+            raise LaterError(f"{bare(url)} has not answered: {reason}") from error
         if status in LATER or status >= 500:
             raise LaterError(f"the server said {status}: {words}", _ms_of(wanted))
         raise RefusedError(status, words)
@@ -233,7 +234,7 @@ def _checked(config: Mapping[str, str]) -> dict[str, Any]:
         kind = settings["http.authorization.type"]
         raise ConfigError({key: [f"http.authorization.type={kind} needs {key}"] for key in missing})
     if urlsplit(settings["http.url"]).scheme not in ("http", "https"):
-        raise ConfigError({"http.url": [f"http.url={settings['http.url']} is neither http:// nor https://"]})
+        raise ConfigError({"http.url": [f"http.url={bare(settings['http.url'])} is neither http:// nor https://"]})
     if not all(":" in text for text in _headers(settings)):  # which one is not is told to nobody: it may be a password
         raise ConfigError({"http.headers.additional": ["http.headers.additional: one of them is not name:value"]})
     return settings

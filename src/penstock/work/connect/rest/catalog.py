@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.client.properties import with_properties
-from penstock.client.providers import told
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.work.connect.api import SinkConnector
 from penstock.work.connect.built_in import CONNECTORS
@@ -16,7 +15,7 @@ from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
 from penstock.work.connect.plugins import VERSION, PluginError, find_class, offered_by_packages, version_of
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.errors import bad_request, not_found
-from penstock.work.connect.rest.secrets import HIDDEN, without_secrets
+from penstock.work.connect.rest.secrets import without_secrets
 from penstock.work.connect.runtime.kinds import (
     KEYS,
     SINK_KEYS,
@@ -28,6 +27,7 @@ from penstock.work.connect.runtime.kinds import (
     kind_of,
 )
 from penstock.work.connect.runtime.new_topics import GROUPS
+from penstock.work.connect.runtime.secret_values import HIDDEN, discretion
 from penstock.work.connect.runtime.settings import has_transactions, refused_offsets, refused_overrides
 from penstock.work.connect.versions import fits
 
@@ -102,10 +102,11 @@ def validated(
     except PluginError as error:
         raise bad_request(str(error)) from None
     try:
-        found = providers.resolved(given)
+        found = providers.look_up(given)
+        discreet = discretion(found)
         errors = {
-            key: [told(reason, found, given) for reason in reasons]
-            for key, reasons in _errors(kind, found, defaults, settings).items()
+            key: [discreet(reason) for reason in reasons]
+            for key, reasons in _errors(kind, found.config, defaults, settings).items()
         }
     except ConfigError as error:
         errors = {key: list(reasons) for key, reasons in error.errors.items()}

@@ -16,6 +16,7 @@ from penstock.work.connect.rest.herder import Herder, apart
 from penstock.work.connect.runtime.config_state import Known
 from penstock.work.connect.runtime.kinds import Kind, is_source, kind_of
 from penstock.work.connect.runtime.records import Target
+from penstock.work.connect.runtime.secret_values import Words, discretion
 from penstock.work.connect.runtime.source_offsets import OffsetStore
 
 LIMIT_S: Final = 30.0
@@ -79,21 +80,23 @@ class ConnectorOffsets:
         return {"message": f"the offsets of {name} that the worker keeps have been reset"}
 
     async def _store(self, known: Known) -> OffsetStore:
-        return await self._worker.offset_stores.of(self._worker.providers.resolved(known.config))
+        return await self._worker.offset_stores.of(await apart(self._worker.providers.resolved, known.config))
 
     async def _ask(self, known: Known, kind: Kind, offsets: object) -> None:
         """Whether these can be offsets of the connector; RestError."""
         calls = Calls("offsets")
+        discreet: Words = str
         try:
             async with asyncio.timeout(LIMIT_S):
-                config = await calls.call(self._worker.providers.resolved, known.config)
-                await calls.call((await calls.call(kind)).alter_offsets, config, offsets)
+                found = await calls.call(self._worker.providers.look_up, known.config)
+                discreet = await calls.call(discretion, found)
+                await calls.call((await calls.call(kind)).alter_offsets, found.config, offsets)
         except TimeoutError:
             raise RestError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"the connector has not answered for {LIMIT_S:g} s"
             ) from None
         except ValueError as error:
-            raise bad_request(str(error)) from None
+            raise bad_request(discreet(str(error))) from None
         finally:
             calls.close()
 

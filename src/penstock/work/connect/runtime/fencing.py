@@ -2,18 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from penstock.client.admin import Admin
-from penstock.client.errors import ClientError
-from penstock.protocol.errors import KafkaError
 from penstock.work.connect.calls import called_apart
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import LOOK_S, Generations
 from penstock.work.connect.runtime.kinds import is_source, kind_of
 from penstock.work.connect.runtime.leading import Leading
-from penstock.work.connect.runtime.logs import NotLeadingError
 from penstock.work.connect.runtime.records import FENCING, task_count
 from penstock.work.scope import Scope
 
@@ -27,7 +24,11 @@ class Fencing:
     """What the leader does: a round for each connector whose tasks are new."""
 
     def __init__(
-        self, generations: Generations, state: ConfigState, leading: Leading, new_admin: Callable[[str], Admin]
+        self,
+        generations: Generations,
+        state: ConfigState,
+        leading: Leading,
+        new_admin: Callable[[str], Awaitable[Admin]],
     ) -> None:
         """`new_admin` takes the connector's name; ConfigError."""
         self._generations = generations
@@ -71,8 +72,8 @@ class Fencing:
             while await self._is_source(connector) and self._leading.leads and connector in self._state.unfenced:
                 try:
                     await self._round(connector)
-                except (ClientError, KafkaError, TimeoutError, ValueError, NotLeadingError) as error:
-                    logger.warning("older tasks of %s are not fenced yet: %s", connector, error)
+                except Exception as error:  # it may be a provider's: tasks wait until this is done
+                    logger.warning("older tasks of %s are not fenced yet: %r", connector, error)
                     await asyncio.sleep(RETRY_S)
         finally:
             self._rounds.pop(connector, None)
@@ -82,7 +83,7 @@ class Fencing:
         before = self._state.task_counts.get(connector, 0)
         ids = [self._generations.transactional_id(connector, number) for number in range(before)]
         if ids:
-            async with self._new_admin(connector) as admin:
+            async with await self._new_admin(connector) as admin:
                 for start in range(0, len(ids), AT_ONCE):
                     await asyncio.gather(*map(admin.transactions.terminate, ids[start : start + AT_ONCE]))
         rows = {f"{FENCING}{connector}": task_count(count)}

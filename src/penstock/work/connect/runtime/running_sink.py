@@ -35,7 +35,7 @@ class RunningSink(RunningTask, RebalanceListener):
         super().__init__(setting, task, host, attempt)
         self._task = task
         self._context = SinkContext(tolerates=setting.errors["errors.tolerance"] == "all")
-        self._errors = ErrorPolicy(setting.errors, setting.name, self._report)
+        self._errors = ErrorPolicy(setting.errors, setting.name, attempt.discreet, self._report)
         self._conversion = Conversion(setting.steps.may_block, self._attempt.calls, self._errors)
         self._done: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -283,7 +283,8 @@ class RunningSink(RunningTask, RebalanceListener):
         assert self._producer is not None
         headers = list(record.headers)
         if self.setting.errors["errors.deadletterqueue.context.headers.enable"]:
-            headers += error_headers(failure, record, self.setting.connector, self.setting.number)
+            discreet = self._attempt.discreet
+            headers += error_headers(failure, record, self.setting.connector, self.setting.number, discreet)
         await self._producer.send_and_wait(topic, record.value, key=record.key, headers=headers)
 
 

@@ -139,7 +139,7 @@ class RunningTask(ABC):
         now_s = asyncio.get_running_loop().time()
         if self._failing_since_s is None:
             self._failing_since_s = now_s
-            logger.warning("%s tries again: %s", self.setting.name, error)
+            logger.warning("%s tries again: %s", self.setting.name, self._attempt.discreet(str(error)))
         elif not self._is_told and now_s - self._failing_since_s >= LONG_S:
             self._is_told = True
             self._attempt.lasts(f"it has been trying again for {LONG_S:g} s: {error}")
@@ -162,7 +162,7 @@ class RunningSource(RunningTask):
         super().__init__(setting, task, host, attempt)
         self._task = task
         self._conversion = Conversion(
-            setting.steps.may_block, self._attempt.calls, ErrorPolicy(setting.errors, setting.name)
+            setting.steps.may_block, self._attempt.calls, ErrorPolicy(setting.errors, setting.name, attempt.discreet)
         )
         self._submitted = Submitted()
         groups = topic_groups(setting.config) if setting.environment.makes_topics else ()

@@ -25,6 +25,7 @@ from penstock.protocol.value import Value, fresh
 from penstock.work.connect.calls import LONG_S, Calls
 from penstock.work.connect.runtime.kinds import RELOAD, RESTARTS
 from penstock.work.connect.runtime.records import Target
+from penstock.work.connect.runtime.secret_values import Words, discretion
 
 FIRST_RESTART_S: Final = 1.0
 LONGEST_RESTART_S: Final = 60.0
@@ -74,6 +75,8 @@ class Attempt(Value):
     """Told what goes on for long while it runs, and "" when that is over."""
     left: asyncio.Event = fresh(asyncio.Event)
     """Set when the worker waits for its end no longer, as another one may run what it runs."""
+    discreet: Words = str
+    """Gives words without the secrets of the configuration."""
 
 
 class Runnable(Protocol):
@@ -103,6 +106,7 @@ class Supervisor(ABC, Generic[Running]):
         self._restarts = 0
         self._failures: deque[str] = deque(maxlen=KEPT_FAILURES)
         self._failed_runs = 0
+        self._discreet: Words = str
         self._wanted: Goal | None = None
         self._is: Goal | None = None
         self._is_over = False
@@ -226,13 +230,20 @@ class Supervisor(ABC, Generic[Running]):
         begun, failures = (lambda: self._say_it_runs(stopping)), tuple(self._failures)
         config = wanted.config
         lasts = partial(self._say_of_it, stopping)
-        attempt = Attempt(calls, stopping, begun, config, failures, self._failed_runs, wanted.generation, lasts, left)
         again: asyncio.TimerHandle | None = None
         try:
+            await self._keep_quiet_of(Resolved(config), calls, stopping)
             resolved: Resolved = await calls.call(self.look_up, config)
+            discreet = await self._keep_quiet_of(resolved, calls, stopping)
             reload = RELOAD.parse(resolved.config.get(RELOAD.name))
             if resolved.good_for_ms is not None and reload == RELOAD.default:
                 again = asyncio.get_running_loop().call_later(resolved.good_for_ms / 1000, self._begin_again, stopping)
+            attempt = Attempt(
+                *(calls, stopping, begun, config, failures, self._failed_runs, wanted.generation),
+                lasts=lasts,
+                left=left,
+                discreet=discreet,
+            )
             made = await calls.call(self.make, resolved.config, attempt)
             if not stopping.is_set():
                 self.current = made
@@ -241,6 +252,13 @@ class Supervisor(ABC, Generic[Running]):
             if again is not None:
                 again.cancel()
             calls.close()
+
+    async def _keep_quiet_of(self, resolved: Resolved, calls: Calls, stopping: asyncio.Event) -> Words:
+        """What was looked up is told by its references, and what is secret not at all, from now on."""
+        discreet: Words = await calls.call(discretion, resolved)
+        if stopping is self._stopping:
+            self._discreet = discreet
+        return discreet
 
     def _begin_again(self, stopping: asyncio.Event) -> None:
         """What was looked up for this run is good no longer (config.action.reload)."""
@@ -262,7 +280,7 @@ class Supervisor(ABC, Generic[Running]):
         """Ignored from a run, known by its `stopping`, that is over or left behind."""
         if self._life is not None and stopping is self._stopping:
             self._state = state
-            self.tell(state, trace)
+            self.tell(state, self._discreet(trace))
 
 
 def _most_restarts(config: Mapping[str, str]) -> int:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
 from penstock.work.connect.api import SourceConnector, SourceContext, WorkerContext
-from penstock.work.connect.calls import Calls
+from penstock.work.connect.calls import Calls, called_apart
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.providers import Providers
@@ -30,6 +30,7 @@ from penstock.work.connect.runtime.loggers import Loggers
 from penstock.work.connect.runtime.logs import ConfigLog, OnRecord, WorkerLog
 from penstock.work.connect.runtime.records import RESTART, TaskId, encode
 from penstock.work.connect.runtime.running_tasks import Environment
+from penstock.work.connect.runtime.secret_values import Words, discretion
 from penstock.work.connect.runtime.settings import has_transactions
 from penstock.work.connect.runtime.source_offsets import OffsetStores, SourceOffsets
 from penstock.work.connect.runtime.statuses import Statuses
@@ -170,22 +171,24 @@ class ConnectWorker(GroupMembership, ABC):
             if self._fencing is not None:
                 self._fencing.look()
 
-    def _fencing_admin(self, connector: str) -> Admin:
+    async def _fencing_admin(self, connector: str) -> Admin:
         """It comes to the cluster as the connector's tasks do; ConfigError."""
-        config = self.providers.resolved(self.state.connectors[connector].config)
+        config = await called_apart("providers", self.providers.resolved, self.state.connectors[connector].config)
         properties = {**with_prefix(self.config, "admin."), **with_prefix(config, "admin.override.")}
         return self.clients.admin(f"connector-worker-adminclient-{connector}", properties)
 
     async def _say_farewell(self, gone: Deleted) -> None:
         """As the leader: what a deleted connector has left elsewhere ends when none of its tasks runs."""
         name, calls = gone.connector, Calls(f"end of {gone.connector}")
+        discreet: Words = str
         try:
             kind = await calls.call(kind_of, gone.config)
             if not issubclass(kind, SourceConnector) or kind.deleted is SourceConnector.deleted:
                 return
             await self.until_ended(name)
-            config = await calls.call(self.providers.resolved, gone.config)
-            store = await self.offset_stores.of(config)
+            found = await calls.call(self.providers.look_up, gone.config)
+            discreet = await calls.call(discretion, found)
+            store = await self.offset_stores.of(found.config)
             await store.read_to_end()
             if name in self.state.connectors:
                 return  # there is one of that name again, and its tasks find what is left
@@ -195,9 +198,9 @@ class ConnectWorker(GroupMembership, ABC):
                 all_stored=partial(store.all_of, name),
                 store=partial(store.write, name),
             )
-            await calls.call((await calls.call(kind)).deleted, config, context)
+            await calls.call((await calls.call(kind)).deleted, found.config, context)
         except Exception as error:
-            logger.warning("what connector %s has left, which was deleted, may go on: %s", name, error)
+            logger.warning("what connector %s has left, which was deleted, may go on: %s", name, discreet(str(error)))
         finally:
             calls.close()
 

@@ -2,12 +2,13 @@
 
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.errors import ElsewhereError
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.offsets import ConnectorOffsets
@@ -93,3 +94,31 @@ async def test_a_request_leaves_the_loading_to_a_thread(
 ) -> None:
     assert await ask(herder) == answer
     assert sys.modules["loaded_late"].Late.loaded_by is not threading.main_thread()
+
+
+class Vault:
+    """A config provider that notes who asks."""
+
+    asked_by: ClassVar[list[threading.Thread]] = []
+
+    def configure(self, params: Mapping[str, str]) -> None: ...
+
+    def get(self, path: str, key: str) -> str:
+        self.asked_by.append(threading.current_thread())
+        return "sesame"
+
+
+async def fence(herder: Herder) -> None:
+    await herder.worker._fencing_admin("late")
+
+
+@pytest.mark.parametrize("ask", [offsets, fence])
+async def test_values_that_stand_elsewhere_are_looked_up_in_a_thread(
+    herder: Herder, ask: Callable[[Herder], Awaitable[Any]]
+) -> None:
+    herder.worker.providers = Providers({"config.providers": "v", "config.providers.v.class": f"{__name__}:Vault"})
+    herder.worker.state.apply(f"{CONNECTOR}late", properties({**CONFIG, "token": "${v:token}"}))
+    Vault.asked_by.clear()
+    await ask(herder)
+    assert Vault.asked_by
+    assert threading.main_thread() not in Vault.asked_by

@@ -1,8 +1,10 @@
 import pytest
 
+from penstock.client.providers import Resolved
 from penstock.work.connect.config import ConfigKey
 from penstock.work.connect.rest.errors import RestError
-from penstock.work.connect.rest.secrets import HIDDEN, secret_keys, with_secrets, without_secrets
+from penstock.work.connect.rest.secrets import with_secrets, without_secrets
+from penstock.work.connect.runtime.secret_values import HIDDEN, discretion, secret_keys
 
 
 class Sealed:
@@ -119,3 +121,34 @@ def test_words_in_keys_tell_secrets_of_clients_alone() -> None:
     config: dict[str, str | None] = {**HTTP, **clients, **others, "nothing": None, "producer.override.password": None}
     assert without_secrets(config) == config | dict.fromkeys(clients, HIDDEN)
     assert with_secrets(without_secrets(config), config) == config
+
+
+WRITTEN = {
+    **HTTP,
+    "http.url": "https://ada:l0velace@host/in?a=1&api_key=k%2Fey&b=2",
+    "http.headers.authorization": "Bearer b",
+    "http.authorization.password": "7",
+    "batch.max.size": "3",
+    "topics": " clicks\n",
+}
+TOLD = discretion(Resolved(WRITTEN, looked_up={"${env:SIZE}": "3", "${env:TOPIC}": " clicks\n"}))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (f"no {WRITTEN['http.url']} here", "no [hidden] here"),
+        ("https://ada:l0velace@host/in/t?a=1", "https://ada:[hidden]@host/in/t?a=1"),
+        ("api_key=k%2Fey is k/ey", "api_key=[hidden] is [hidden]"),
+        ("Bearer b", "[hidden]"),
+        ("7 of 37 in 3 of 13, n", "[hidden] of 37 in ${env:SIZE} of 13, n"),
+        ("clicks and clicks2", "${env:TOPIC} and ${env:TOPIC}2"),
+    ],
+)
+def test_words_are_without_secrets_and_with_references(words: str, told: str) -> None:
+    assert TOLD(words) == told
+
+
+def test_of_a_plugin_that_is_not_here_no_words_are_left_out() -> None:
+    config = {"connector.class": "no_such_module:Thing", "size": "line", "to": "https://:abcd@host"}
+    assert discretion(Resolved(config))("line 1: abcd") == "line 1: [hidden]"

@@ -45,6 +45,7 @@ class Admin:
     def __init__(self) -> None:
         self.fenced: list[str] = []
         self.failures = 0
+        self.failure: Exception = ConnectionFailedError("not now")
         self.before = [lambda: None]
         self.transactions = self
 
@@ -56,7 +57,7 @@ class Admin:
     async def terminate(self, transactional_id: str) -> None:
         if self.failures:
             self.failures -= 1
-            raise ConnectionFailedError("not now")
+            raise self.failure
         self.fenced.append(transactional_id)
         self.before[0]()
 
@@ -70,7 +71,10 @@ class Group:
         statuses = Statuses("one:1", lambda key, value: None)
         self.generations = Generations("workers", self.state, self.log)
         self.leading = Leading(self.state, self.log, statuses, 1.0, lambda: True, Resolved)
-        new_admin: Any = lambda _: self.admin  # noqa: E731
+
+        async def new_admin(_: str) -> Any:
+            return self.admin
+
         self.fencing = Fencing(self.generations, self.state, self.leading, new_admin)
         self.leading.leads = True
 
@@ -107,8 +111,10 @@ async def test_all_tasks_of_the_last_generation_are_fenced_before_those_of_the_n
     await group.fencing.stop()
 
 
-async def test_what_cannot_be_fenced_is_tried_again_and_nobody_begins_meanwhile() -> None:
+@pytest.mark.parametrize("failure", [ConnectionFailedError("not now"), KeyError("of a plugin")])
+async def test_what_cannot_be_fenced_is_tried_again_and_nobody_begins_meanwhile(failure: Exception) -> None:
     group = Group()
+    group.admin.failure = failure
     group.commit("lines", 1)
     await group.fenced("lines")
     group.commit("lines", 1)

@@ -84,6 +84,36 @@ async def test_what_fails_is_started_again_while_it_has_restarts(monkeypatch: py
     ]
 
 
+class Talkative(Supervised):
+    """What it runs tells all it has got."""
+
+    def look_up(self, config: Mapping[str, str]) -> Resolved:
+        if config["looked.up"] == "no":
+            raise ValueError(f"to={config['to']}")
+        return Resolved({**config, "looked.up": "s3same"}, looked_up={"${file:it}": "s3same"})
+
+    def make(self, config: Mapping[str, str], attempt: Attempt) -> Slow:
+        raise ValueError(f"{config['to']} and {config['looked.up']}, {attempt.discreet('of s3same')}")
+
+    def tell(self, state: RunState, trace: str = "") -> None:
+        super().tell(state, trace)
+        self.whole = trace
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "words"),
+    [("${file:it}", "[hidden] and ${file:it}, of ${file:it}"), ("no", "to=[hidden]")],
+)
+async def test_no_secret_of_the_configuration_is_told(looked_up: str, words: str) -> None:
+    supervisor = Talkative()
+    supervisor.want({"task.restarts.max": "0", "to": "https://ada:l0velace@host", "looked.up": looked_up})
+    await supervisor.until_told(1)
+    await supervisor.give_up()
+    assert supervisor.told == [(RunState.FAILED, f"ValueError: {words}; it is not started again")]
+    assert "Traceback" in supervisor.whole
+    assert not any(secret in supervisor.whole for secret in ("l0velace", "s3same"))
+
+
 async def test_what_begins_as_it_ends_does_not_say_that_it_runs() -> None:
     supervisor = Supervised()
     supervisor.want({"a": "1"})
