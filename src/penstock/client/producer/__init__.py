@@ -127,7 +127,8 @@ class Producer:
         await self._transactions.add_offsets(offsets, reader)
 
     async def commit_transaction(self) -> None:
-        """Wait for all that was sent, and commit. A TransactionFailedError leaves nothing but to abort it.
+        """Wait for all that was sent, and commit; from now on nothing more may be sent. A TransactionFailedError leaves
+        nothing but to abort it.
 
         If it is not known whether it was committed (ConnectionFailedError), call it again.
         """
@@ -136,11 +137,12 @@ class Producer:
 
     async def abort_transaction(self) -> None:
         """Records that are on their way fail with TransactionFailedError."""
-        self._sender.abandon(TransactionFailedError("the transaction was aborted"))
-        while self._accumulator:
-            self._sender.wake()
-            await self._sender.some_progress()
+        with self._transactions.taking_no_more():
             self._sender.abandon(TransactionFailedError("the transaction was aborted"))
+            while self._accumulator:
+                self._sender.wake()
+                await self._sender.some_progress()
+                self._sender.abandon(TransactionFailedError("the transaction was aborted"))
         await self._transactions.end(commits=False)
 
     async def prepare_transaction(self) -> PreparedTransaction:
@@ -148,7 +150,8 @@ class Producer:
 
         What is returned is to be kept, by whoever decides. It needs `transaction.two.phase.commit.enable`.
         """
-        await self.flush()
+        with self._transactions.taking_no_more():
+            await self.flush()
         return self._transactions.prepare()
 
     async def complete_transaction(self, decided: PreparedTransaction | None) -> bool:
@@ -158,7 +161,8 @@ class Producer:
         return await self._transactions.complete(decided)
 
     async def _deliver(self) -> None:
-        await self.flush()
+        with self._transactions.taking_no_more():
+            await self.flush()
         self._transactions.check()
 
     @property
@@ -176,7 +180,7 @@ class Producer:
         if self._sending is None:
             return
         self._sender.stopped = True
-        self._accumulator.flushing = True
+        self._accumulator.flushing += 1
         self._sender.wake()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -261,14 +265,17 @@ class Producer:
         )
 
     async def flush(self) -> None:
-        """Send all that is queued now, without lingering, and wait until each record is delivered or given up."""
-        self._accumulator.flushing = True
+        """Send all that is queued now, without lingering, and wait until each record is delivered or given up. Nobody
+        waits for what others send meanwhile.
+        """
+        self._accumulator.flushing += 1
         self._sender.wake()
         try:
-            while self._accumulator:
-                await self._sender.some_progress()
+            for partition, last in self._accumulator.waiting():
+                while self._accumulator.holds(partition, last):
+                    await self._sender.some_progress()
         finally:
-            self._accumulator.flushing = False
+            self._accumulator.flushing -= 1
 
     def _choose(self, topic: TopicMetadata, record: Record, size: int) -> int:
         key, rows = record.key, topic.partitions

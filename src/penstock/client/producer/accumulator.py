@@ -41,6 +41,8 @@ class PendingBatch:
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     base_sequence: int = NO_SEQUENCE
+    number: int = 0
+    """Each has a higher one than those before it; halves keep it."""
 
     def split(self) -> "tuple[PendingBatch, PendingBatch]":
         """For a batch that the broker finds too large; the halves are numbered when they are sent."""
@@ -51,6 +53,7 @@ class PendingBatch:
             half.size_bytes += sum(size_of(record) for record in half.records)
             half.closed = True
             half.attempts = self.attempts
+            half.number = self.number
             halves.append(half)
         return halves[0], halves[1]
 
@@ -65,13 +68,30 @@ class Accumulator:
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self._queues: dict[TopicPartition, _Queue] = {}
-        self.flushing = False
+        self._count = 0
+        self.flushing = 0
+        """While anybody waits for what is here, nothing lingers."""
         self.buffered_bytes = 0
         self._grown_bytes = max(settings.batch_size, min(GROWTH * settings.batch_size, settings.max_request_size))
 
     def __bool__(self) -> bool:
         """Whether anything is still on its way."""
         return bool(self._queues)
+
+    def waiting(self) -> list[tuple[TopicPartition, int]]:
+        """The partitions with anything on its way, and the number of the last batch of each."""
+        lasts = (
+            (where, queue.batches[-1] if queue.batches else queue.in_flight) for where, queue in self._queues.items()
+        )
+        return [(where, last.number) for where, last in lasts if last is not None]
+
+    def holds(self, partition: TopicPartition, number: int) -> bool:
+        """Whether a batch up to that number is still on its way there."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            return False
+        first = queue.in_flight or queue.batches[0]
+        return first.number <= number
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether this much fits in; what is larger than the whole buffer fits when it is empty."""
@@ -93,7 +113,8 @@ class Accumulator:
         if last is None or last.closed or last.size_bytes + size_bytes > limit:
             if last is not None:
                 last.closed = True
-            last = PendingBatch(partition, now_ms)
+            self._count += 1
+            last = PendingBatch(partition, now_ms, number=self._count)
             queue.batches.append(last)
             news = True
         last.records.append(record)

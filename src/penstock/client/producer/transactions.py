@@ -16,8 +16,8 @@ records of which nobody knows whether they are there cannot come into a later tr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.client.cluster import ClusterClient, is_passing
@@ -118,6 +118,8 @@ class Transactions:
         """Of the present transaction, or the last one."""
         self._is_ending = False
         """Whether its end was asked for, and may have come."""
+        self._awaited = 0
+        """How many wait for what was sent in it, to end it then."""
         self._prepared: PreparedTransaction | None = None
         self.failure: Exception | None = None
         """Why the present transaction can only be aborted."""
@@ -198,9 +200,18 @@ class Transactions:
     def present(self) -> int:
         """The transaction to which records and offsets go now, by its number. Raises what stands against that."""
         self.check()
-        if self._is_ending:
+        if self._is_ending or self._awaited:
             raise TransactionStateError("the transaction is being ended: what is sent now would belong to none")
         return self._number
+
+    @contextmanager
+    def taking_no_more(self) -> Iterator[None]:
+        """While somebody waits for what was sent in it, to end it then: the wait is to have an end."""
+        self._awaited += 1
+        try:
+            yield
+        finally:
+            self._awaited -= 1
 
     def check(self) -> None:
         """Raises what stands against committing it."""

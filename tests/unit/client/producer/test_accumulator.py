@@ -40,7 +40,7 @@ async def test_a_full_batch_goes_at_once_and_so_does_everything_at_a_flush() -> 
     add(accumulator, P0, b"y" * 200)
     add(accumulator, P1, b"z")
     assert accumulator.ready(0) == [P0]
-    accumulator.flushing = True
+    accumulator.flushing = 1
     assert accumulator.ready(0) == [P0, P1]
 
 
