@@ -107,9 +107,8 @@ class GroupMembership:
 
     async def _join_until_it_is_in(self, topics: Collection[str]) -> list[TopicPartition]:
         failures = 0
-        self.lost = False
+        self.lost = self.must_join = False
         while True:
-            self.must_join = False
             try:
                 return await self._join_once(topics)
             except (ConnectionFailedError, KafkaError) as error:

@@ -61,6 +61,8 @@ class Preparation:
             self._group = GroupMembership(cluster, settings.group_id, settings, on_news)
             self._rebalances = Rebalances(self._group, subscription, self._commit_quietly, on_news)
         self._topics: frozenset[str] = frozenset()
+        self._is_new = False
+        """Whether the subscription is, since its topics were looked at."""
         self._topics_old_at_s = 0.0
         self._running: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
@@ -88,7 +90,7 @@ class Preparation:
         assert self._group is not None
         assert self._rebalances is not None
         self._rebalances.listener = listener or RebalanceListener()
-        self._group.must_join = True
+        self._group.must_join = self._is_new = True
         self._topics_old_at_s = 0.0
 
     async def is_done_within(self, timeout_s: float) -> bool:
@@ -163,9 +165,13 @@ class Preparation:
 
     async def _prepare(self) -> None:
         if self._subscription.by_group and self._group is not None and self._rebalances is not None:
-            if self._topics_are_old() or self._group.must_join:
-                await self._look_at_topics(self._group)
-            await self._rebalances.go_on(self._topics)
+            while True:
+                if self._topics_are_old() or self._group.must_join or self._is_new:
+                    self._is_new = False
+                    await self._look_at_topics(self._group)
+                await self._rebalances.go_on(self._topics)
+                if self._rebalances.is_joining or not self._is_new:  # else it was changed while this one joined
+                    break
         await self.find_positions()
 
     def _topics_are_old(self) -> bool:

@@ -1,16 +1,19 @@
 """A sink's task while it runs: what topics have goes to it, and positions are committed after they were flushed."""
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 from penstock.client.admin.topics import NewTopic
+from penstock.client.cluster import is_passing
 from penstock.client.consumer import Consumer
 from penstock.client.consumer.listeners import RebalanceListener
 from penstock.client.producer import Producer
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.api import RetriableError, Safe, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.conversion import Conversion
 from penstock.work.connect.errors import LEFT_OUT, LEFT_OUT_REPLICAS, ErrorPolicy, Failure, Skipped, error_headers
@@ -21,6 +24,17 @@ from penstock.work.connect.runtime.task_host import TaskHost
 
 RETRY_S: Final = 0.5
 POLL_MS: Final = 500
+_NOT_NOW: Final = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""Refusals of a commit that end no task: the group goes on without this member, which the next poll settles, or a topic
+has gone.
+"""
+logger = logging.getLogger(__name__)
 
 
 class RunningSink(RunningTask, RebalanceListener):
@@ -226,6 +240,11 @@ class RunningSink(RunningTask, RebalanceListener):
                         await self._consumer.commit(news)
             except TimeoutError:
                 self._say_late()
+                return
+            except KafkaError as error:
+                if not (error.code in _NOT_NOW or is_passing(error)):
+                    raise
+                logger.warning("%s: how far it is was not committed: %s", self.setting.name, error)
                 return
             for partition, to in safe.items():
                 self._committed[partition] = to.offset

@@ -11,6 +11,7 @@ from tests.unit.work.connect.runtime.test_running_tasks import CONFIG, ONE, TWO,
 
 from penstock.client.errors import ConsumerMisuseError
 from penstock.client.values import ConsumedRecord, OffsetAndMetadata, TopicPartition
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
@@ -43,6 +44,7 @@ class World(SinkTask):
         self.assignment = [ONE, TWO]
         self.letters: list[bytes | None] = []
         self.sought: list[tuple[TopicPartition, int]] = []
+        self.refusals: list[ErrorCode] = []
         self.committed: list[dict[TopicPartition, int]] = []
 
     # The sink
@@ -86,6 +88,8 @@ class World(SinkTask):
         self.letters.append(value)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if self.refusals:
+            raise KafkaError(self.refusals.pop(0))
         self.committed.append({one: to.offset for one, to in offsets.items()})
 
     # What a test does
@@ -347,3 +351,29 @@ async def test_a_sink_says_how_long_to_wait(world: World, pause_ms: int | None, 
     assert (world.context.pause_ms, world.running.records) == (None, 0)
     assert await world.tries(lay(ONE, 5), lay(ONE, 6)) is None
     assert (world.running.records, world.running._untaken) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ],
+)
+async def test_a_commit_that_the_group_refuses_ends_no_task_and_comes_again(world: World, code: ErrorCode) -> None:
+    world.refusals = [code]
+    world.running._done[ONE] = 7
+    for _ in range(3):
+        await world.running._flush([ONE])
+    assert (world.committed, world.running._done) == ([{ONE: 7}], {})
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED])
+async def test_a_commit_that_is_never_to_be_ends_the_task(world: World, code: ErrorCode) -> None:
+    world.refusals = [code]
+    world.running._done[ONE] = 7
+    with pytest.raises(KafkaError):
+        await world.running._flush([ONE])
