@@ -12,6 +12,7 @@ from tests.wire.test_transfers import committed
 
 from penstock.client.admin import Admin
 from penstock.client.admin.topics import NewTopic
+from penstock.protocol.errors import KafkaError
 from penstock.work.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask, Support
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.distributed.claimed_log import ClaimedLog
@@ -153,10 +154,11 @@ async def test_a_connector_says_itself_where_its_transactions_end(bootstrap: str
 
 async def test_a_leader_that_was_replaced_writes_nothing_more(bootstrap: str, topic: str) -> None:
     lost: list[str] = []
+    limited = {"cleanup.policy": "compact", "max.message.bytes": "10000"}
 
     def log(name: str) -> ClaimedLog:
         read: dict[bytes, bytes | None] = {}
-        storage = Storage(f"{topic}-configs", 1, 1, {"cleanup.policy": "compact"}, is_automatic=True)
+        storage = Storage(f"{topic}-configs", 1, 1, limited, is_automatic=True)
         clients = Clients(bootstrap_servers=bootstrap)
         made = ClaimedLog(
             clients,
@@ -182,6 +184,10 @@ async def test_a_leader_that_was_replaced_writes_nothing_more(bootstrap: str, to
     with pytest.raises(NotLeadingError, match="could not write"):
         await old.put_all({b"k": b"zombie", b"m": b"zombie"})
     assert lost == ["old"]
+    for size in (20_000, 2_000_000):
+        with pytest.raises(KafkaError, match="TOO_LARGE"):
+            await new.put_all({b"k": b"small", b"m": bytes(size)})
+    assert lost == ["old"], "what nobody could write costs no claim"
     await new.put_all({b"l": b"2"})
     for one in (old, new):
         await one.read_to_end()

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from penstock.client.credentials import Credentials, TokenCredentials
-from penstock.client.errors import AuthenticationFailedError, ClientError
+from penstock.client.errors import AuthenticationFailedError
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -128,7 +128,7 @@ class Login:
     async def _log_in_again(self) -> None:
         try:
             await self.log_in()
-        except ClientError as error:
+        except Exception as error:  # also of a mechanism: what is held would wait for ever
             self._connection.abort(f"the log-in could not be renewed: {error}")
         held, self._held = self._held or [], None
         for request, expected in held:

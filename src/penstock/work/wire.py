@@ -15,7 +15,7 @@ from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import COORDINATOR_MOVED
 from penstock.client.errors import ClientError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError, error_code
 from penstock.protocol.messages.heartbeat import HeartbeatResponse
 from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupResponse
@@ -165,7 +165,7 @@ class Group:
     async def _asked(self, question: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await question()
-        except (ClientError, KafkaError, DecodeError) as error:
+        except Exception as error:  # a planner may raise anything: who asks nothing more would wait for ever
             self._fail(error)
 
     @staticmethod

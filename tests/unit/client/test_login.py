@@ -93,6 +93,21 @@ async def test_what_waits_hears_that_the_log_in_failed(monkeypatch: pytest.Monke
         assert connection.closed
 
 
+async def test_what_waits_hears_whatever_a_log_in_fails_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listener(lifetime_ms=60_000) as (_, address):
+        connection = await connect(address, settings())
+        assert connection._login is not None
+
+        async def fail() -> None:
+            raise KeyError("a fault")
+
+        monkeypatch.setattr(connection._login, "log_in", fail)
+        end_session(connection)
+        async with asyncio.timeout(10):
+            with pytest.raises(ConnectionFailedError, match="could not be renewed"):
+                await beat(connection)
+
+
 async def test_who_is_refused_hears_why_and_does_not_try_again() -> None:
     async with listener() as (_, address):
         with pytest.raises(

@@ -45,3 +45,15 @@ async def test_a_stop_may_come_again(count: int) -> None:
         scope.start(asyncio.Event().wait())  # type: ignore[arg-type]
     await scope.stop()
     await scope.stop()
+
+
+async def test_a_task_that_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise ValueError("a fault")
+
+    scope = Scope()
+    scope.start(fail(), "one")
+    while list(scope):
+        await asyncio.sleep(0)
+    assert "one has failed" in caplog.text
+    assert "ValueError: a fault" in caplog.text

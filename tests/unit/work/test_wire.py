@@ -33,3 +33,24 @@ async def test_a_question_that_another_replaces_before_it_is_asked_leaves_nothin
     gc.collect()
     said = [str(warning.message) for warning in recwarn]  # the collector finds what other tests left as well
     assert [one for one in said if "never awaited" in one] == []
+
+
+class Complaining(NoTasks):
+    def __init__(self) -> None:
+        self.complaints: list[str] = []
+
+    def complain(self, reason: str) -> None:
+        self.complaints.append(reason)
+
+
+async def test_whatever_a_question_fails_with_ends_the_membership_and_is_told() -> None:
+    """As a planner raises, which is the cluster's own."""
+    runner = Complaining()
+    group = Group("127.0.0.1:1", "workers", WorkerSettings(name="a"), runner)
+
+    async def fail() -> None:
+        raise ZeroDivisionError("no tasks, no plan")
+
+    await group._asked(fail)
+    assert isinstance(group.failure, ZeroDivisionError)
+    assert runner.complaints == ["no tasks, no plan"]

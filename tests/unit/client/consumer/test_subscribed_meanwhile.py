@@ -18,12 +18,12 @@ class Slow(Coordinator):
     def __init__(self, code: ErrorCode) -> None:
         super().__init__()
         self.code = code
-        self.asked, self.goes_on = threading.Event(), threading.Event()
+        self.is_asked, self.goes_on = threading.Event(), threading.Event()
 
     def __call__(self, header, request):  # type: ignore[no-untyped-def]
-        answer = super().__call__(header, request)
+        answer = super().__call__(header, request)  # type: ignore[no-untyped-call]
         if isinstance(request, JoinGroupRequest) and len(self.joins) == 1:
-            self.asked.set()
+            self.is_asked.set()
             self.goes_on.wait(PATIENCE_S)
             if self.code is not ErrorCode.NONE:
                 return JoinGroupResponse(error_code=self.code, member_id="m")
@@ -47,7 +47,7 @@ async def test_the_group_hears_of_it(strategy: str, code: ErrorCode) -> None:
         await consumer.cluster.refresh(["t", "u"])
         await consumer.subscribe(["t"])
         async with asyncio.timeout(PATIENCE_S):
-            while not coordinator.asked.is_set():
+            while not coordinator.is_asked.is_set():
                 await consumer.poll(timeout_ms=10)
             await consumer.subscribe(["t", "u"])
             coordinator.goes_on.set()

@@ -12,7 +12,7 @@ from penstock.client.errors import ClientError
 from penstock.client.producer import Producer
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.distributed.topic_log import READ_LIMIT_S, TopicLog
-from penstock.work.connect.runtime.logs import NotLeadingError
+from penstock.work.connect.runtime.logs import TOO_LARGE, NotLeadingError
 
 TIMEOUT_MS: Final = 10_000
 """So long readers wait for a transaction that a leader left open when it died: less than their own limit."""
@@ -48,7 +48,7 @@ class ClaimedLog(TopicLog):
             self._leading = producer
 
     async def put_all(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """All of them or none."""
+        """All of them or none. KafkaError for what is too large."""
         async with self._in_turn:
             if self._leading is None:
                 raise NotLeadingError(f"{self._name} has not claimed {self.storage.topic}")
@@ -57,6 +57,8 @@ class ClaimedLog(TopicLog):
                     for key, value in rows.items():
                         await producer.send(self.storage.topic, value, key=key)
             except (ClientError, KafkaError) as error:
+                if (refusal := _too_large(error)) is not None:  # and nothing of it is there: the claim is as it was
+                    raise refusal from error
                 await self._drop()
                 self._on_loss()
                 raise NotLeadingError(f"{self._name} could not write to {self.storage.topic}: {error}") from error
@@ -69,3 +71,11 @@ class ClaimedLog(TopicLog):
         producer, self._leading = self._leading, None
         if producer is not None:
             await producer.close(timeout_ms=0)
+
+
+def _too_large(error: Exception) -> KafkaError | None:
+    """The refusal that has failed a transaction, if that is for its records' size."""
+    for one in (error, error.__cause__):
+        if isinstance(one, KafkaError) and one.code in TOO_LARGE:
+            return one
+    return None

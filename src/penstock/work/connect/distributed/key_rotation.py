@@ -6,11 +6,8 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.client.errors import ClientError
-from penstock.protocol.errors import KafkaError
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.leading import Leading
-from penstock.work.connect.runtime.logs import NotLeadingError
 from penstock.work.connect.runtime.records import encode
 from penstock.work.connect.runtime.session_keys import BITS, SESSION_KEY, as_document, due_in_ms, new_key
 from penstock.work.scope import Scope
@@ -50,8 +47,8 @@ class KeyRotation:
         key = new_key(secrets.token_bytes(self._bytes), self._algorithm, self._now_ms())
         try:
             await self._leading.write_if(lambda: not self._due_in_ms(), {SESSION_KEY: encode(as_document(key))})
-        except (ClientError, KafkaError, TimeoutError, NotLeadingError) as error:
-            logger.warning("no session key could be written: %s", error)
+        except Exception as error:
+            logger.warning("no session key could be written: %r", error)
 
     def _due_in_ms(self) -> int:
         key = self._state.session_keys[0] if self._state.session_keys else None

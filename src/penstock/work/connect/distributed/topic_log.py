@@ -12,7 +12,6 @@ from penstock.client.admin import Admin
 from penstock.client.admin.configs import ResourceType
 from penstock.client.admin.topics import NewTopic
 from penstock.client.cluster import ClusterClient, topic_may_come
-from penstock.client.errors import ClientError
 from penstock.client.log_offsets import list_offsets
 from penstock.client.values import LATEST, ConsumedRecord, RecordMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -126,18 +125,22 @@ class TopicLog:
     # In the background
 
     async def _read(self) -> None:
+        """Whatever fails, the worker hears of what comes: it goes on with its tasks as long as it is in its group."""
+        is_new = False
         while True:
             try:
                 records = await self._consumer.poll(POLL_MS)
                 for record in records:
                     self._take(record)
                     self.end = max(self.end, record.offset + 1)
-                if records:
+                is_new |= bool(records)
+                if is_new:
                     self._on_read()
+                    is_new = False
                 for partition in self._positions:
                     self._positions[partition] = await self._consumer.position(partition)
-            except (ClientError, KafkaError) as error:
-                logger.warning("%s cannot read %s: %s", self._name, self.storage.topic, error)
+            except Exception as error:
+                logger.warning("%s cannot read %s: %r", self._name, self.storage.topic, error)
                 await asyncio.sleep(PAUSE_S)
             async with self._progress:
                 self._progress.notify_all()
@@ -157,8 +160,8 @@ class TopicLog:
             key, value = await self._posted.get()
             try:
                 await self.put(key, value)
-            except (ClientError, KafkaError) as error:
-                logger.warning("%s cannot write %r to %s: %s", self._name, key, self.storage.topic, error)
+            except Exception as error:
+                logger.warning("%s cannot write %r to %s: %r", self._name, key, self.storage.topic, error)
             finally:
                 self._posted.task_done()
 

@@ -10,13 +10,14 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from penstock import __version__
+from penstock.protocol.errors import KafkaError
 from penstock.work.connect.calls import called_apart
 from penstock.work.connect.rest.catalog import type_of, validated
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
 from penstock.work.connect.rest.secrets import with_secrets, without_secrets
 from penstock.work.connect.runtime.config_state import Known, RestartRequest
 from penstock.work.connect.runtime.kinds import kind_of
-from penstock.work.connect.runtime.logs import NotLeadingError
+from penstock.work.connect.runtime.logs import TOO_LARGE, NotLeadingError
 from penstock.work.connect.runtime.records import LOGGER, Status, Target, TaskId, encode
 from penstock.work.connect.runtime.worker import ConnectWorker
 
@@ -197,6 +198,10 @@ class Herder:
             await writing()
         except NotLeadingError:
             raise ElsewhereError(self.worker.leader_url) from None
+        except KafkaError as error:
+            if error.code not in TOO_LARGE:
+                raise
+            raise bad_request(f"the configuration is larger than the topic of configurations allows: {error}") from None
 
     async def _checked(self, shown: Mapping[str, str | None], stored: Mapping[str, str]) -> dict[str, str]:
         config = await apart(with_secrets, shown, stored)

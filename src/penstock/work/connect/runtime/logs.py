@@ -1,10 +1,16 @@
 """What a worker writes down and reads again: a compacted topic, a file, or nothing but its memory."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
+
+from penstock.protocol.errors import ErrorCode
 
 OnRecord = Callable[[bytes, bytes | None, int], None]
 """Called with each record's key, value and offset."""
+
+
+TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+"""Refusals of records that no other try, and no other leader, would write."""
 
 
 class NotLeadingError(Exception):
@@ -32,4 +38,4 @@ class ConfigLog(WorkerLog, Protocol):
         """Before this worker leads: of all leaders only the last one that has claimed can `put_all`."""
 
     async def put_all(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """Written by the leader, in their order; NotLeadingError where another one has claimed."""
+        """Written by the leader, in their order; NotLeadingError where another one has claimed, KafkaError."""

@@ -9,7 +9,9 @@ import pytest
 
 from penstock.client.admin.topics import NewTopic
 from penstock.client.values import ConsumedRecord, TopicPartition
+from penstock.protocol.errors import DecodeError
 from penstock.work.connect.clients import Clients
+from penstock.work.connect.distributed import topic_log
 from penstock.work.connect.distributed.settings import Storage
 from penstock.work.connect.distributed.topic_log import TopicError, TopicLog
 from penstock.work.connect.runtime.config_state import ConfigState
@@ -29,12 +31,18 @@ class Consumer:
     def __init__(self, records: list[tuple[bytes | None, bytes | None]]) -> None:
         self._records = [ConsumedRecord("o", 0, at, 0, key, value) for at, (key, value) in enumerate(records)]
         self._end = len(records)
+        self.failures: list[Exception] = []
 
     async def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
+        if self.failures:
+            raise self.failures.pop()
         if not self._records:
-            await asyncio.Event().wait()
+            await self.waits()
         records, self._records = self._records, []
         return records
+
+    async def waits(self) -> None:
+        await asyncio.Event().wait()
 
     async def position(self, partition: TopicPartition) -> int:
         return self._end
@@ -145,3 +153,45 @@ async def test_the_topic_is_there_and_keeps_what_is_in_it(
         assert str(raised.value).startswith(words)
     made = ["made o 5 2 {'cleanup.policy': 'compact'}"] * is_automatic
     assert admin.lines == made + ["waited for o"] * (is_automatic or is_there)
+
+
+class Quiet(Consumer):
+    """Brings nothing more, at once."""
+
+    async def waits(self) -> None:
+        await asyncio.sleep(0)
+
+
+async def test_whatever_fails_a_topic_is_read_and_written_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The worker would go on with its tasks, and hear nothing any more."""
+    monkeypatch.setattr(topic_log, "PAUSE_S", 0)
+    storage = Storage("o", 1, 1, {}, is_automatic=False)
+    looked, written, failures = asyncio.Event(), asyncio.Queue[bytes](), [KeyError("look"), KeyError("put")]
+
+    def look() -> None:
+        if len(failures) == 2:
+            raise failures.pop(0)
+        looked.set()
+
+    async def put(key: bytes, value: bytes | None) -> None:
+        if failures:
+            raise failures.pop()
+        written.put_nowait(key)
+
+    log: Any = TopicLog(Clients(bootstrap_servers="127.0.0.1:1"), storage, "worker", lambda *_: None, look)
+    log._positions, log._consumer, log.put = {HERE: 0}, Quiet([(b"k", b"v")]), put
+    log._consumer.failures = [DecodeError("a batch"), TypeError("a fault")]
+    working = [asyncio.create_task(log._read()), asyncio.create_task(log._post())]
+    async with asyncio.timeout(10):
+        await looked.wait()
+        log.post(b"lost", b"v")
+        log.post(b"written", b"v")
+        assert await written.get() == b"written"
+        await log._posted.join()
+    assert not any(one.done() for one in working)
+    for one in working:
+        one.cancel()
+    for words in ("read o: DecodeError", "read o: TypeError", "read o: KeyError", "write b'lost' to o: KeyError"):
+        assert words in caplog.text
