@@ -309,6 +309,45 @@ def test_what_was_not_finished_is_cleaned_away(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == [".t+01+5.parquet.old"]
 
 
+def test_a_store_that_cannot_be_reached_is_cleaned_before_the_first_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "topics/t/partition=0"
+    folder.mkdir(parents=True)
+    (folder / ".t+0+5.parquet.old").write_bytes(b"half")
+
+    def fail(*_: object) -> None:
+        raise OSError("not now")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "clean", fail)
+        sink = Sink(tmp_path, flush_size="2")
+        with pytest.raises(RetriableError, match="not now"):
+            sink.put(records(5, 7))
+    assert [path.name for path in folder.iterdir()] == [".t+0+5.parquet.old"]
+    sink.put(records(5, 7))
+    assert sink.numbers() == [[5, 6]]
+
+
+def test_a_file_that_is_due_and_cannot_be_written_is_so_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = Sink(tmp_path, rotate_schedule_interval_ms="1000")
+    sink.put(records(5, 7))
+    begun_s = sink.task.clock()
+    sink.task.clock = lambda: begun_s + 10
+
+    def fail(*_: object) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "write", fail)
+        assert sink.safe(7) == 5, "nothing of it is in a file"
+    assert "not written yet: no room" in caplog.text
+    assert sink.safe(7) == 7
+    assert sink.numbers() == [[5, 6]]
+
+
 def test_a_store_that_is_no_disk() -> None:
     import fsspec
 

@@ -18,8 +18,10 @@ is committed. So the task that goes on after a crash writes the same files once 
 such a file and its commit replaces it by another one that begins at the same record.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -35,6 +37,7 @@ COMPRESSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Those of each format; the first is its default."""
 OPTION: Final = "store.option."
+logger = logging.getLogger(__name__)
 KEYS: Final = (
     ConfigKey("store.url", required=True, documentation="the directory, or the URL of fsspec", importance="high"),
     ConfigKey("topics.dir", default="topics", documentation="The directory in it that has one for each topic."),
@@ -69,14 +72,19 @@ class FilesSinkTask(SinkTask):
         self._format = _format(config)
         self._store = Store(self._settings["store.url"], with_prefix(config, OPTION))
         self._pages: dict[TopicPartition, Page] = {}
+        self._unclean: dict[TopicPartition, None] = {}
+        """Where there may be what earlier tasks have not finished writing."""
         self._comes_again = False
         self._reported: list[tuple[SinkRecord, Exception]] = []
         """Of the records of the last `put`, if it is to come again."""
         self.clock = time.monotonic
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """A store that cannot be reached is cleaned before the first file."""
         for partition in partitions:
-            self._store.clean(self._folder(partition.topic, partition), f"{partition.topic}+{partition.partition}+")
+            self._unclean[partition] = None
+            with suppress(OSError):
+                self._clean(partition)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """A store that cannot be reached is tried again, with what is not here yet; what was reported is so again."""
@@ -114,8 +122,7 @@ class FilesSinkTask(SinkTask):
                 del safe[partition]
                 continue
             if page is not None and self._is_due(page):
-                while page.rows:
-                    self._write(partition, page, len(page.rows))
+                self._write_all(partition, page)
             if page is not None and page.rows:
                 safe[partition] = OffsetAndMetadata(page.rows[0].record.offset)
         return safe
@@ -124,6 +131,7 @@ class FilesSinkTask(SinkTask):
         """What is in no file comes again, here or elsewhere."""
         for partition in partitions:
             self._pages.pop(partition, None)
+            self._unclean.pop(partition, None)
         self._reported = [one for one in self._reported if one[0].original not in partitions]
 
     def stop(self) -> None:
@@ -172,6 +180,20 @@ class FilesSinkTask(SinkTask):
         interval_ms: int = self._settings["rotate.schedule.interval.ms"]
         return interval_ms > 0 and (self.clock() - page.begun_s) * 1000 >= interval_ms
 
+    def _write_all(self, partition: TopicPartition, page: Page) -> None:
+        """What the store does not take is tried again with the next flush."""
+        try:
+            while page.rows:
+                self._write(partition, page, len(page.rows))
+        except OSError as error:
+            logger.warning("a file of %s is not written yet: %s", partition, error)
+
+    def _clean(self, partition: TopicPartition) -> None:
+        """OSError."""
+        if partition in self._unclean:
+            self._store.clean(self._folder(partition.topic, partition), f"{partition.topic}+{partition.partition}+")
+            del self._unclean[partition]
+
     def _write(self, partition: TopicPartition, page: Page, count: int) -> None:
         """A file of at most `count` rows; OSError leaves everything as it was."""
         first = page.rows[0].record
@@ -182,6 +204,7 @@ class FilesSinkTask(SinkTask):
             written = 1
         else:
             name = f"{partition.topic}+{partition.partition}+{first.offset:020}{self._format.extension}"
+            self._clean(partition)
             self._store.write(self._folder(first.topic, partition), name, data)
             self._context.request_commit()
         del page.rows[:written]
