@@ -7,16 +7,17 @@ from penstock.client.properties import with_properties
 from penstock.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from penstock.work.connect.api import SinkConnector
 from penstock.work.connect.built_in import CONNECTORS
-from penstock.work.connect.chain import PREDICATES, TRANSFORMS, chain_of, named_keys
+from penstock.work.connect.chain import chain_of, named_keys
 from penstock.work.connect.config import PASSWORD, ConfigError, ConfigKey, with_prefix
-from penstock.work.connect.converters import CONVERTERS, converter_of
+from penstock.work.connect.converters import converter_of
 from penstock.work.connect.errors import KEYS as ERROR_KEYS
-from penstock.work.connect.headers import HEADER_CONVERTERS, header_converter_of
+from penstock.work.connect.headers import header_converter_of
 from penstock.work.connect.plugins import VERSION, PluginError, find_class, offered_by_packages, version_of
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.errors import bad_request, not_found
 from penstock.work.connect.rest.secrets import without_secrets
 from penstock.work.connect.runtime.kinds import (
+    BUILT_IN,
     KEYS,
     SINK_KEYS,
     SOURCE_KEYS,
@@ -31,13 +32,6 @@ from penstock.work.connect.runtime.secret_values import HIDDEN, discretion
 from penstock.work.connect.runtime.settings import has_transactions, refused_offsets, refused_overrides
 from penstock.work.connect.versions import fits
 
-KINDS: Final[Mapping[str, Mapping[str, type[Any]]]] = {
-    "connector": CONNECTORS,
-    "transform": TRANSFORMS,
-    "predicate": PREDICATES,
-    "converter": CONVERTERS,
-    "header_converter": HEADER_CONVERTERS,
-}
 TYPES: Final[Mapping[str, str]] = {"transform": "transformation"}
 Errors = dict[str, list[str]]
 
@@ -45,7 +39,7 @@ Errors = dict[str, list[str]]
 def plugins(*, connectors_only: bool) -> list[dict[str, str]]:
     """Built-in plugins and those of entry points; `module:Class` finds others as well."""
     found: list[dict[str, str]] = []
-    for kind, built_in in KINDS.items():
+    for kind, built_in in BUILT_IN.items():
         if connectors_only and kind != "connector":
             continue
         for name, plugin in (*built_in.items(), *_offered(kind)):
@@ -60,7 +54,7 @@ def type_of(kind: type[Any]) -> str:
 
 def definitions(name: str, version: str) -> list[dict[str, Any]]:
     """Of the plugin in a version that fits; RestError."""
-    for kind, built_in in KINDS.items():
+    for kind, built_in in BUILT_IN.items():
         try:
             plugin = find_class(name, built_in, kind)
         except PluginError:

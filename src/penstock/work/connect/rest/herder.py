@@ -6,30 +6,32 @@ up at once; what an answer says of it may need the classes of plugins, and is ma
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from penstock import __version__
 from penstock.protocol.errors import KafkaError
 from penstock.work.connect.calls import called_apart
 from penstock.work.connect.rest.catalog import type_of, validated
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
+from penstock.work.connect.rest.loading import LIMIT_S, Loading
 from penstock.work.connect.rest.secrets import with_secrets, without_secrets
 from penstock.work.connect.runtime.config_state import Known, RestartRequest
-from penstock.work.connect.runtime.kinds import kind_of
+from penstock.work.connect.runtime.kinds import Kind, kind_of
 from penstock.work.connect.runtime.logs import TOO_LARGE, NotLeadingError
 from penstock.work.connect.runtime.records import LOGGER, Status, Target, TaskId, encode
 from penstock.work.connect.runtime.worker import ConnectWorker
 
-LIMIT_S: Final = 90.0
 Json = Any
-Made = Callable[[], Json]
-"""To be called in a thread."""
+Made = Callable[[bool], Json]
+"""To be called in a thread, and told whether the classes are loaded."""
 
 
 class Herder:
     def __init__(self, worker: ConnectWorker) -> None:
         self.worker = worker
+        self.loading = Loading()
 
     # Looking
 
@@ -50,29 +52,38 @@ class Herder:
                 found[name]["info"] = self._info(name)
             if "status" in expand:
                 found[name]["status"] = self._status(name)
-        return await apart(lambda: {name: {part: made() for part, made in of.items()} for name, of in found.items()})
+        seen = dict(zip(found, await self.loading.seen([self._config(name) for name in found]), strict=True))
+        return await apart(
+            lambda: {name: {part: made(seen[name]) for part, made in of.items()} for name, of in found.items()}
+        )
 
     async def info(self, name: str) -> Json:
-        return await apart(self._info(name))
+        return await self._shown(name, self._info(name))
 
     async def config(self, name: str) -> Json:
-        return await apart(without_secrets, self.known(name).config)
+        config = self.known(name).config
+        return await self._shown(name, lambda is_loaded: without_secrets(config, is_loaded=is_loaded))
 
     async def tasks(self, name: str) -> Json:
         known = self.known(name)
-        return await apart(_tasks, name, known.config, known.tasks)
+        return await self._shown(name, partial(_tasks, name, known.config, known.tasks))
 
     async def tasks_config(self, name: str) -> Json:
         """`tasks` in an older form."""
         return {f"{name}-{row['id']['task']}": row["config"] for row in await self.tasks(name)}
 
     async def status(self, name: str) -> Json:
-        return await apart(self._status(name))
+        return await self._shown(name, self._status(name))
 
     def _info(self, name: str) -> Made:
         config = self.known(name).config
         tasks = [{"connector": one.connector, "task": one.number} for one in self.worker.state.task_ids(name)]
-        return lambda: {"name": name, "config": without_secrets(config), "tasks": tasks, "type": _type(config)}
+
+        def made(is_loaded: bool) -> Json:
+            shown = without_secrets(config, is_loaded=is_loaded)
+            return {"name": name, "config": shown, "tasks": tasks, "type": _type(config, is_loaded)}
+
+        return made
 
     def _status(self, name: str) -> Made:
         status = self.worker.statuses.connector(name)
@@ -80,9 +91,17 @@ class Herder:
             self.known(name)
             raise not_found(f"nothing is known yet of how connector {name} is")
         tasks = [{"id": number, **_state(one)} for number, one in self.worker.statuses.tasks(name).items()]
+        config = self._config(name)
+        own = {"name": name, "connector": _state(status), "tasks": tasks}
+        return lambda is_loaded: {**own, "type": _type(config, is_loaded)}
+
+    def _config(self, name: str) -> Mapping[str, str]:
         known = self.worker.state.connectors.get(name)
-        config = known.config if known else {}
-        return lambda: {"name": name, "connector": _state(status), "tasks": tasks, "type": _type(config)}
+        return known.config if known else {}
+
+    async def _shown(self, name: str, made: Made) -> Json:
+        (is_loaded,) = await self.loading.seen([self._config(name)])
+        return await apart(made, is_loaded)
 
     def task_status(self, name: str, number: int) -> Json:
         status = self.worker.statuses.tasks(name).get(number)
@@ -149,7 +168,7 @@ class Herder:
             return None
         before = self._status(name)
         await self.worker.request_restart(RestartRequest(name, include_tasks, only_failed))
-        status = await apart(before)
+        status = await self._shown(name, before)
         for part in (status["connector"], *(status["tasks"] if include_tasks else ())):
             if not only_failed or part["state"] == "FAILED":
                 part["state"] = "RESTARTING"
@@ -165,9 +184,16 @@ class Herder:
 
     async def validate(self, config: Mapping[str, str | None], plugin: str | None = None) -> Json:
         worker = self.worker
+        await self.loading.needed(config)
         return await apart(validated, config, worker.config, worker.settings, worker.providers, plugin)
 
     # How it is done
+
+    async def kind(self, config: Mapping[str, str]) -> Kind:
+        """RestError, and what `kind_of` raises."""
+        await self.loading.needed(config)
+        kind: Kind = await apart(kind_of, config)
+        return kind
 
     def known(self, name: str) -> Known:
         """RestError if there is none."""
@@ -204,6 +230,8 @@ class Herder:
             raise bad_request(f"the configuration is larger than the topic of configurations allows: {error}") from None
 
     async def _checked(self, shown: Mapping[str, str | None], stored: Mapping[str, str]) -> dict[str, str]:
+        for one in (shown, stored):
+            await self.loading.needed(one)
         config = await apart(with_secrets, shown, stored)
         found = await self.validate(config)
         if found["error_count"]:
@@ -225,9 +253,9 @@ async def apart(work: Callable[..., Json], *arguments: object) -> Json:
         raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, f"the plugin has not answered for {LIMIT_S:g} s") from None
 
 
-def _tasks(name: str, config: Mapping[str, str], tasks: Sequence[Mapping[str, str]]) -> Json:
+def _tasks(name: str, config: Mapping[str, str], tasks: Sequence[Mapping[str, str]], is_loaded: bool) -> Json:
     return [
-        {"id": {"connector": name, "task": number}, "config": without_secrets(one, config)}
+        {"id": {"connector": name, "task": number}, "config": without_secrets(one, config, is_loaded=is_loaded)}
         for number, one in enumerate(tasks)
     ]
 
@@ -238,8 +266,8 @@ def _state(status: Status) -> dict[str, str]:
     return {"state": status.state, "worker_id": status.worker_id, **known}
 
 
-def _type(config: Mapping[str, str]) -> str:
+def _type(config: Mapping[str, str], is_loaded: bool) -> str:
     try:
-        return type_of(kind_of(config))
+        return type_of(kind_of(config)) if is_loaded else "unknown"
     except ValueError:
         return "unknown"

@@ -14,7 +14,7 @@ from penstock.work.connect.calls import Calls
 from penstock.work.connect.rest.errors import RestError, bad_request, conflict
 from penstock.work.connect.rest.herder import Herder, apart
 from penstock.work.connect.runtime.config_state import Known
-from penstock.work.connect.runtime.kinds import Kind, is_source, kind_of
+from penstock.work.connect.runtime.kinds import Kind, is_source
 from penstock.work.connect.runtime.records import Target
 from penstock.work.connect.runtime.secret_values import Words, discretion
 from penstock.work.connect.runtime.source_offsets import OffsetStore
@@ -33,7 +33,7 @@ class ConnectorOffsets:
 
     async def get(self, name: str) -> dict[str, Any]:
         known = self._herder.known(name)
-        if is_source(await apart(kind_of, known.config)):
+        if is_source(await self._herder.kind(known.config)):
             store = await self._store(known)
             await store.read_to_end()
             rows = [{"partition": dict(part), "offset": dict(at)} for part, at in store.all_of(name)]
@@ -52,7 +52,7 @@ class ConnectorOffsets:
     async def alter(self, name: str, document: Any) -> dict[str, str]:
         """Only while the connector is stopped."""
         known = await self._stopped(name)
-        changes, kind = _parsed(document), await apart(kind_of, known.config)
+        changes, kind = _parsed(document), await self._herder.kind(known.config)
         if is_source(kind):
             await self._ask(known, kind, changes)
             store = await self._store(known)
@@ -67,7 +67,7 @@ class ConnectorOffsets:
     async def reset(self, name: str) -> dict[str, str]:
         """Only while the connector is stopped."""
         known = await self._stopped(name)
-        kind = await apart(kind_of, known.config)
+        kind = await self._herder.kind(known.config)
         if is_source(kind):
             store = await self._store(known)
             await store.read_to_end()

@@ -25,7 +25,7 @@ from penstock.work.connect.config import ConfigError
 from penstock.work.connect.rest.basic import ASKS, users_of
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request
 from penstock.work.connect.rest.guard import Guard
-from penstock.work.connect.rest.herder import LIMIT_S
+from penstock.work.connect.rest.loading import LIMIT_S
 from penstock.work.connect.rest.routes import NOTHING, ROUTES, RestAnswer, RestRequest, Route, Served
 from penstock.work.connect.rest.signatures import NO_KEY, SIGNATURE, HandedOn, signed, user_in, verify
 from penstock.work.connect.rest.tls import Tls

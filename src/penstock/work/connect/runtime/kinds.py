@@ -9,14 +9,24 @@ from typing import Any, Final
 from penstock.work.connect import errors
 from penstock.work.connect.api import Connector, SinkConnector, SourceConnector
 from penstock.work.connect.built_in import CONNECTORS
-from penstock.work.connect.chain import chain_of
+from penstock.work.connect.chain import PREDICATES, TRANSFORMS, chain_of
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
+from penstock.work.connect.converters import CONVERTERS
+from penstock.work.connect.headers import HEADER_CONVERTERS
 from penstock.work.connect.plugins import VERSION, PluginError, find_class
 from penstock.work.connect.runtime import promises
 from penstock.work.connect.runtime.needs import CORES, MEMORY
 from penstock.work.connect.runtime.new_topics import GROUPS, topic_groups
 
 logger = logging.getLogger(__name__)
+BUILT_IN: Final[Mapping[str, Mapping[str, type[Any]]]] = {
+    "connector": CONNECTORS,
+    "transform": TRANSFORMS,
+    "predicate": PREDICATES,
+    "converter": CONVERTERS,
+    "header_converter": HEADER_CONVERTERS,
+}
+"""The plugins of each kind that come along."""
 
 
 def _check_name(text: str) -> None:

@@ -4,25 +4,21 @@ all below the prefixes, or with the pattern, that its class calls secret, and ad
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from penstock.client.providers import Resolved
-from penstock.work.connect.built_in import CONNECTORS
-from penstock.work.connect.chain import PREDICATES, TRANSFORMS
 from penstock.work.connect.config import PASSWORD, ConfigKey
-from penstock.work.connect.converters import CONVERTERS
-from penstock.work.connect.headers import HEADER_CONVERTERS
 from penstock.work.connect.plugins import PluginError, find_class
-from penstock.work.connect.runtime.kinds import KEYS, SINK_KEYS
+from penstock.work.connect.runtime.kinds import BUILT_IN, KEYS, SINK_KEYS
 
 HIDDEN: Final = "[hidden]"
 _CONVERTERS: Final = {
-    "key.converter": ("converter", CONVERTERS),
-    "value.converter": ("converter", CONVERTERS),
-    "header.converter": ("header_converter", HEADER_CONVERTERS),
+    "key.converter": "converter",
+    "value.converter": "converter",
+    "header.converter": "header_converter",
 }
-_NAMED: Final = {"transforms": ("transform", TRANSFORMS), "predicates": ("predicate", PREDICATES)}
+_NAMED: Final = {"transforms": "transform", "predicates": "predicate"}
 _OF_CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _WORDS: Final = ("password", "passphrase", "secret", "sasl.jaas.config", "keystore.key", "certificate")
 _LOG_IN: Final = re.compile(r"://[^/?#@:]*:([^/?#@]+)@")
@@ -38,11 +34,13 @@ SHORT: Final = 4
 Words = Callable[[str], str]
 
 
-def secret_keys(config: Config) -> set[str]:
-    """Of a plugin that cannot be loaded here nothing is told but what all connectors have."""
+def secret_keys(config: Config, *, is_loaded: bool = True) -> set[str]:
+    """Of a plugin that cannot be loaded here, or is not yet, nothing is told but what all connectors have."""
     try:
-        found = set(_of_plugins(config))
+        found = set(_of_plugins(config)) if is_loaded else None
     except PluginError:
+        found = None
+    if found is None:
         found = {key for key in config if key not in _COMMON}
     return {key for key in (*found, *_of_all(config)) if key in config}
 
@@ -89,20 +87,29 @@ def _pattern(secret: str) -> str:
     return re.escape(secret) if len(secret) >= SHORT else rf"(?<!\w){re.escape(secret)}(?!\w)"
 
 
+def plugins_of(config: Config) -> Iterator[tuple[str, str, str]]:
+    """The connector, then what else it names: the prefix of its keys, the kind and the name of its class."""
+    yield "", "connector", config.get("connector.class") or ""
+    for role, kind in _CONVERTERS.items():
+        if (name := config.get(role)) is not None:
+            yield f"{role}.", kind, name
+    for role, kind in _NAMED.items():
+        for one in (config.get(role) or "").split(","):
+            prefix = f"{role}.{one.strip()}."
+            if (name := config.get(f"{prefix}type")) is not None:
+                yield prefix, kind, name
+
+
 def _of_plugins(config: Config) -> Iterator[str]:
     """PluginError, behind what is known."""
-    plugin = find_class(config.get("connector.class") or "", CONNECTORS, "connector")
-    yield from _passwords(getattr(plugin, "config_keys", ()), "")
-    prefixes = tuple(getattr(plugin, "secret_prefixes", ()))
-    yield from (key for key in config if key.startswith(prefixes))
-    if pattern := getattr(plugin, "secret_pattern", ""):
-        yield from (key for key in config if re.search(pattern, key))
-    for role, (kind, built_in) in _CONVERTERS.items():
-        yield from _of_plugin(config.get(role), built_in, kind, f"{role}.")
-    for role, (kind, built_in) in _NAMED.items():
-        for name in (config.get(role) or "").split(","):
-            prefix = f"{role}.{name.strip()}."
-            yield from _of_plugin(config.get(f"{prefix}type"), built_in, kind, prefix)
+    for prefix, kind, name in plugins_of(config):
+        plugin = find_class(name, BUILT_IN[kind], kind)
+        yield from _passwords(getattr(plugin, "keys" if prefix else "config_keys", ()), prefix)
+        if not prefix:
+            prefixes = tuple(getattr(plugin, "secret_prefixes", ()))
+            yield from (key for key in config if key.startswith(prefixes))
+            if pattern := getattr(plugin, "secret_pattern", ""):
+                yield from (key for key in config if re.search(pattern, key))
 
 
 def _of_all(config: Config) -> Iterator[str]:
@@ -115,11 +122,6 @@ def _is_secret_address(value: str) -> bool:
     if "://" not in value or len(value.split(maxsplit=1)) != 1:
         return False
     return any(found[1] or _IN_NAMES.search(found[2]) for found in _IN_ADDRESSES.finditer(value))
-
-
-def _of_plugin(name: str | None, built_in: Mapping[str, type[Any]], kind: str, prefix: str) -> Iterator[str]:
-    if name is not None:
-        yield from _passwords(getattr(find_class(name, built_in, kind), "keys", ()), prefix)
 
 
 def _passwords(keys: tuple[ConfigKey, ...], prefix: str) -> Iterator[str]:

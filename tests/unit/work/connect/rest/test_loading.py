@@ -1,5 +1,6 @@
 """Classes of plugins are loaded in a thread: that may take seconds, in which the event loop does other things."""
 
+import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,9 +10,11 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock.work.connect.providers import Providers
-from penstock.work.connect.rest.errors import ElsewhereError
+from penstock.work.connect.rest import loading
+from penstock.work.connect.rest.errors import ElsewhereError, RestError
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.offsets import ConnectorOffsets
+from penstock.work.connect.rest.secrets import with_secrets
 from penstock.work.connect.runtime.records import COMMIT, CONNECTOR, TASK, encode, properties
 from penstock.work.connect.runtime.supervisor import RunState
 from penstock.work.connect.standalone.worker import DEFAULT_ID, StandaloneWorker
@@ -27,6 +30,16 @@ from penstock.work.connect.config import ConfigKey
 class Late(SourceConnector):
     config_keys = (ConfigKey("token", "password"),)
     loaded_by = threading.current_thread()
+"""
+
+
+GATE = threading.Event()
+"""What stands before the end of a class that hangs while it is loaded."""
+HANGS = f"""
+from {__name__} import GATE
+from penstock.work.connect.built_in.file_source import FileStreamSourceConnector as Stuck
+
+GATE.wait(30)
 """
 
 
@@ -122,3 +135,46 @@ async def test_values_that_stand_elsewhere_are_looked_up_in_a_thread(
     await ask(herder)
     assert Vault.asked_by
     assert threading.main_thread() not in Vault.asked_by
+
+
+def threads() -> int:
+    return sum(thread.name == "plugins" for thread in threading.enumerate())
+
+
+async def test_a_class_that_hangs_has_one_thread_and_holds_up_no_other_connector(
+    herder: Herder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hangs.py").write_text(HANGS)
+    monkeypatch.delitem(sys.modules, "hangs", raising=False)
+    monkeypatch.setattr(loading, "LOOK_S", 0.1)
+    stuck = {"name": "stuck", "connector.class": "hangs:Stuck", "file": "f", "topic": "t"}
+    hidden = {**stuck, "file": "[hidden]", "topic": "[hidden]"}
+    herder.worker.state.apply(f"{CONNECTOR}stuck", properties(stuck))
+    herder.worker.statuses.tell_connector("stuck", RunState.RUNNING)
+    GATE.clear()
+    try:
+        await herder.loading.needed(CONFIG)
+        for _ in range(3):
+            shown = await herder.connectors(["info", "status"])
+            assert [shown[name]["status"]["type"] for name in ("late", "stuck")] == ["source", "unknown"]
+            assert (shown["late"]["info"]["config"], shown["stuck"]["info"]["config"]) == (SHOWN, hidden)
+            assert await herder.config("stuck") == hidden
+        monkeypatch.setattr(loading, "LIMIT_S", 0.1)
+        for ask in (herder.validate(stuck), herder.put_config("stuck", hidden), herder.kind(stuck)):
+            with pytest.raises(RestError, match="has not answered"):
+                await ask
+        async with asyncio.timeout(10):
+            while threads() > 1:  # others are ending
+                await asyncio.sleep(0)
+    finally:
+        GATE.set()
+    monkeypatch.setattr(loading, "LIMIT_S", 30)
+    with pytest.raises(ElsewhereError):
+        await herder.put_config("stuck", hidden)
+    assert (await herder.status("stuck"))["type"] == "source"
+    assert await herder.config("stuck") == stuck
+
+
+def test_what_was_hidden_as_its_class_was_not_there_stays_as_it_is() -> None:
+    stuck = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+    assert with_secrets({**stuck, "file": "[hidden]", "topic": "u"}, stuck) == {**stuck, "topic": "u"}
