@@ -149,7 +149,7 @@ class Providers:
             try:
                 found[key] = _REFERENCE.sub(partial(self._looked_up, looked_up, lives_ms), value)
             except (LookupError, OSError, ValueError) as error:
-                errors[key] = [f"{key}={value} cannot be looked up: {error}"]
+                errors[key] = [f"{key}={_references(value)} cannot be looked up: {error}"]
         if errors:
             raise ProviderError(errors)
         return Resolved(found, min(lives_ms, default=None), looked_up)
@@ -191,6 +191,11 @@ def told(text: str, found: Mapping[str, str], given: Mapping[str, str]) -> str:
         if value and value != given[key]:
             text = text.replace(value, given[key]).replace(value.strip() or value, given[key])
     return text
+
+
+def _references(value: str) -> str:
+    """Without what stands around them, which may be a part of a password."""
+    return "…".join(found[0] for found in _REFERENCE.finditer(value))
 
 
 def _items(text: str) -> list[str]:

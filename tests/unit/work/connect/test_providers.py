@@ -47,6 +47,13 @@ def test_what_cannot_be_looked_up_is_named(tmp_path: Path, reference: str, reaso
     assert list(raised.value.errors) == ["key"]
 
 
+def test_what_stands_beside_a_reference_is_not_told() -> None:
+    with pytest.raises(ConfigError) as raised:
+        providers(env="EnvVar").resolved({"to": "https://ada:secret@${env:NO_HOST}:${env:NO_PORT}/"})
+    reason = "to=${env:NO_HOST}…${env:NO_PORT} cannot be looked up: there is no variable NO_HOST that may be read"
+    assert str(raised.value) == reason
+
+
 def test_only_what_is_allowed_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("good", "bad"):
         (tmp_path / folder).mkdir()
