@@ -1,6 +1,5 @@
 """Every path of the interface with what it does: what the server serves, and what its OpenAPI page is made of."""
 
-from asyncio import to_thread
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from inspect import isawaitable
@@ -11,7 +10,7 @@ from penstock.protocol.value import Value, fresh
 from penstock.work.connect.metrics import MEDIA_TYPE, page
 from penstock.work.connect.rest.catalog import definitions, plugins
 from penstock.work.connect.rest.errors import bad_request, not_found
-from penstock.work.connect.rest.herder import Herder
+from penstock.work.connect.rest.herder import Herder, apart
 from penstock.work.connect.rest.offsets import ConnectorOffsets
 from penstock.work.connect.runtime.loggers import level_named
 from penstock.work.connect.runtime.records import MOST_DIGITS, Target
@@ -277,14 +276,14 @@ ROUTES: Final = (
         "GET",
         "/connector-plugins",
         "which plugins there are",
-        lambda _, asked: to_thread(plugins, connectors_only=asked.flag("connectorsOnly", True)),
+        lambda _, asked: apart(lambda: plugins(connectors_only=asked.flag("connectorsOnly", True))),
         parameters={"connectorsOnly": "true, or all"},
     ),
     Route(
         "GET",
         "/connector-plugins/{plugin}/config",
         "the keys of a plugin",
-        lambda _, asked: to_thread(definitions, asked.path["plugin"], asked.query.get("version", [LATEST])[0]),
+        lambda _, asked: apart(definitions, asked.path["plugin"], asked.query.get("version", [LATEST])[0]),
         (200, 400, 404),
         {"version": "the one that it must have, or a range of them"},
         loads_classes=True,

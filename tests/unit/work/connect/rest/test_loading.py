@@ -14,6 +14,7 @@ from penstock.work.connect.rest import loading
 from penstock.work.connect.rest.errors import ElsewhereError, RestError
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.offsets import ConnectorOffsets
+from penstock.work.connect.rest.routes import ROUTES, RestRequest, Served
 from penstock.work.connect.rest.secrets import with_secrets
 from penstock.work.connect.runtime.records import COMMIT, CONNECTOR, TASK, encode, properties
 from penstock.work.connect.runtime.supervisor import RunState
@@ -107,6 +108,14 @@ async def test_a_request_leaves_the_loading_to_a_thread(
 ) -> None:
     assert await ask(herder) == answer
     assert sys.modules["loaded_late"].Late.loaded_by is not threading.main_thread()
+
+
+async def test_who_asks_for_keys_leaves_the_loading_to_a_thread_that_holds_up_no_end(herder: Herder) -> None:
+    route = next(one for one in ROUTES if one.path == "/connector-plugins/{plugin}/config")
+    asked = RestRequest({"plugin": CLASS}, {}, None)
+    answer = await route.answer(Served(herder, ConnectorOffsets(herder)), asked)
+    assert "token" in [row["name"] for row in answer.body]
+    assert sys.modules["loaded_late"].Late.loaded_by.daemon
 
 
 class Vault:
