@@ -149,7 +149,7 @@ class Accumulator:
     def is_next(self, batch: PendingBatch) -> bool:
         """Whether it still is the batch that would go next to its partition."""
         queue = self._queues.get(batch.partition)
-        return queue is not None and queue.in_flight is None and bool(queue.batches) and queue.batches[0] is batch
+        return queue is not None and queue.in_flight is None and queue.batches[0] is batch
 
     def take(self, partition: TopicPartition) -> PendingBatch:
         """It is in flight from now on."""
