@@ -31,15 +31,6 @@ class Deliveries:
         self._renewed: list[SharedRecord] = []
         self._gaps: list[Acknowledgements] = []
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the application has nothing to finish with."""
-        return not self._delivered and not self._renewed
-
-    @property
-    def waits_for_renewals(self) -> bool:
-        return bool(self._renewing)
-
     def holds_of(self, node_id: int) -> bool:
         """Whether a node waits to hear of something that it has given out."""
         return any(node == node_id for _, node, _ in self._delivered.values())
@@ -94,7 +85,13 @@ class Deliveries:
                 self._said.setdefault(key, AcknowledgeType.RELEASE)
 
     def unsaid(self) -> list[SharedRecord]:
-        return [record for key, (record, _, _) in self._delivered.items() if key not in self._said]
+        """Of what the application has got: a record whose lock was renewed counts from when it gets that again."""
+        comes_again = {(record.topic_partition, record.offset) for record in self._renewed}
+        return [
+            record
+            for key, (record, _, _) in self._delivered.items()
+            if key not in self._said and key not in comes_again
+        ]
 
     def take(self) -> list[Acknowledgements]:
         """What was said, to be sent."""
@@ -128,6 +125,6 @@ class Deliveries:
                     self._renewed.append(record)
 
     def take_renewed(self) -> Sequence[SharedRecord]:
-        """Those that the application gets again."""
+        """Those that the application gets again, as it has not finished with them meanwhile."""
         renewed, self._renewed = self._renewed, []
-        return renewed
+        return [record for record in renewed if (record.topic_partition, record.offset) in self._delivered]

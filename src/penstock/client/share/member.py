@@ -68,4 +68,4 @@ class ShareMember:
 
     def lose(self) -> None:
         """The group goes on without it: it joins again, and has nothing until then."""
-        self._epoch, self._tells_all, self.assignment = JOINING, True, {}
+        self._epoch, self.assignment = JOINING, {}

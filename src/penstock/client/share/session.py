@@ -38,10 +38,6 @@ class ShareSession:
         """Whether the broker knows it, as far as we know: acknowledgements may be sent."""
         return self._epoch > OPENING
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._partitions
-
     def fetch_request(
         self, wanted: Iterable[Place], some: Sequence[Acknowledgements], limits: share_fetch.ShareFetchRequest
     ) -> share_fetch.ShareFetchRequest:

@@ -55,8 +55,8 @@ def test_offsets_that_follow_each_other_are_one_batch(types: dict[int, int], bat
 
 
 def test_batches_say_the_same_whatever_the_types_are() -> None:
-    for number in range(3**9):
-        types = {2 * it if it > 6 else it: number // 3**it % 3 for it in range(9)}
+    for number in range(3**7):
+        types = {2 * it if it > 4 else it: number // 3**it % 3 for it in range(7)}
         told: dict[int, int] = {}
         for first, last, found, *_ in batches_of(types):
             assert len(found) in (1, last - first + 1)
@@ -251,7 +251,6 @@ def test_only_a_lock_that_was_renewed_gives_the_record_back() -> None:
     given(deliveries, 1, 2)
     deliveries.acknowledge_all(N)
     (some,) = deliveries.take()
-    assert deliveries.waits_for_renewals
     assert deliveries.take_renewed() == []
     some.done(None)
     deliveries.done([some])
@@ -261,7 +260,7 @@ def test_only_a_lock_that_was_renewed_gives_the_record_back() -> None:
     (some,) = deliveries.take()
     some.done(ClientError("the lock has run out"))
     deliveries.done([some])
-    assert (deliveries.take_renewed(), deliveries.unsaid(), deliveries.waits_for_renewals) == ([], [], False)
+    assert (deliveries.take_renewed(), deliveries.unsaid()) == ([], [])
 
 
 # -- records ----------------------------------------------------------------------------------------------------------

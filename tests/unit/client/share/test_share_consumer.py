@@ -119,6 +119,24 @@ async def test_a_lock_that_is_renewed_gives_the_record_again() -> None:
         assert not any(row.is_renew_ack for row in brokers.asked(ShareFetchRequest)), renewal
 
 
+async def test_a_lock_that_a_commit_renews_gives_the_record_to_the_next_poll() -> None:
+    """Which does not ask for a word on it before."""
+    async with brokers_that_share() as brokers, explicit(brokers) as one:
+        brokers.produce(0, b"a", b"b")
+        await one.subscribe([TOPIC])
+        a, b = await records(one, 2)
+        one.acknowledge(a, AcknowledgeType.RENEW)
+        one.acknowledge(b, AcknowledgeType.RENEW)
+        assert await one.commit_sync() == {T0: None}
+        one.acknowledge(b)
+        assert await records(one, 1) == [a], "the other one is finished with"
+        with pytest.raises(ConsumerMisuseError, match="1 records of the last poll are not acknowledged"):
+            await one.poll(0)
+        one.acknowledge(a)
+        assert await one.commit_sync() == {T0: None}
+        assert brokers.partitions[0].said == {0: [RENEW, ACCEPT], 1: [RENEW, ACCEPT]}
+
+
 async def test_a_commit_tells_what_became_of_each_partition() -> None:
     async with brokers_that_share(partitions=2) as brokers, consumer(brokers) as one:
         told: list[tuple[TopicPartition, list[int], object]] = []
