@@ -257,7 +257,7 @@ async def test_records_that_cannot_be_read_are_an_error() -> None:
     world = World()
     too_many = [share_fetch.AcquiredRecords(first_offset=0, last_offset=1_000_000, delivery_count=1)]
     bad = share_fetch.PartitionData(acquired_records=too_many)
-    await asked(world, fetch_answer((T0, bad), (T1, row(1))), fetches=True)
+    await asked(world, fetch_answer((T0, bad), (U0, bad), (T1, row(1))), fetches=True)
     assert len(world.requests.take(1)) == 1
     with pytest.raises(Exception, match="t-0: more than 1000000 records are acquired at a time"):
         world.requests.take(1)

@@ -28,8 +28,9 @@ Word = tuple[int, int, str]
 def spoken(random: Random) -> tuple[Acknowledgements, dict[int, Word]]:
     """Some words on one partition, as they are and plainly."""
     words: dict[int, Word] = {}
-    for offset in random.sample(range(30), random.choice((1, 3, 12, 20))):
-        kind = random.choice((TAKEN, TAKEN, TAKEN, RELEASED, REJECTED))
+    likely = random.choice((1, 3, 20))
+    for offset in random.sample(range(40), random.choice((1, 3, 12, 20, 40))):
+        kind = random.choice((*[TAKEN] * likely, RELEASED, REJECTED))
         delay = random.choice((-1, 5, 9)) if kind == RELEASED else -1
         words[offset] = kind, delay, random.choice(("", "a", "b")) if kind != TAKEN and random.random() < 0.5 else ""
     types = {offset: kind for offset, (kind, _, _) in words.items()}
@@ -56,7 +57,7 @@ def read(batch: Any) -> dict[int, Word]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_broker_reads_the_last_word_on_each_record(seed: int) -> None:
-    random = Random(seed)
+    random, long_runs = Random(seed), 0
     for _ in range(60):
         said = [spoken(random) for _ in range(random.choice((1, 1, 2, 4)))]
         plain: dict[Place, dict[int, Word]] = {}
@@ -74,8 +75,10 @@ def test_a_broker_reads_the_last_word_on_each_record(seed: int) -> None:
             assert told == plain[place]
             for batch in batches:  # no list where one for all will do
                 assert len(batch.types) == 1 or len(set(batch.types)) > 1
+                long_runs += len(batch.types) == 1 and batch.last - batch.first >= 10
                 assert len(batch.delays_ms) != 1 or batch.delays_ms[0] >= 0
                 assert len(batch.delays_ms) <= 1 or len(set(batch.delays_ms)) > 1
+    assert long_runs
 
 
 # -- sessions ---------------------------------------------------------------------------------------------------------
@@ -103,9 +106,10 @@ class Broker:
         }
         assert all(words or place not in self.partitions for place, words in said.items()), "it is known already"
         self.partitions |= said.keys()
-        gone = {(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions}
-        assert gone <= self.partitions
-        self.partitions -= gone
+        gone = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
+        assert len(set(gone)) == len(gone)
+        assert self.partitions.issuperset(gone)
+        self.partitions -= set(gone)
         return {place: words for place, words in said.items() if words}
 
 
@@ -258,6 +262,10 @@ def test_so_many_records_are_acquired_at_a_time(
     else:
         with pytest.raises(DecodeError, match="t-0: more than 5 records are acquired at a time"):
             delivered(7, PLACES[0], T[0], b"", acquired)
+
+
+def test_a_record_that_nobody_says_more_of_comes_for_the_first_time() -> None:
+    assert SharedRecord("t", 0, 0, 5, None, b"").delivery_count == 1
 
 
 def test_a_new_member_has_neither_partitions_nor_an_interval() -> None:

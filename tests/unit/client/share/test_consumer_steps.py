@@ -259,15 +259,16 @@ async def test_a_poll_waits_for_news_and_no_longer_than_it_may() -> None:
     assert [record.offset for record in await polling] == [1]
 
 
-async def test_how_long_a_poll_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given_ms", [1, 900, 1_000, 2_500])
+async def test_how_long_a_poll_waits(monkeypatch: pytest.MonkeyPatch, given_ms: int) -> None:
     one, _ = consumer()
     one._member.assignment = one._known = OLD
     limits: list[float] = []
     at_s = asyncio.get_running_loop().time()
-    loop = SimpleNamespace(time=lambda: at_s + (2.5 if limits else 0))
+    loop = SimpleNamespace(time=lambda: at_s + (3 if limits else 0))
     monkeypatch.setattr(module, "asyncio", impatient(limits, get_running_loop=lambda: loop))
-    assert await one.poll(2_500) == []
-    assert limits == [2.5]
+    assert await one.poll(given_ms) == []
+    assert limits == [pytest.approx(given_ms / 1000)]
 
 
 async def test_explicit_mode_wants_a_word_on_each_record() -> None:
@@ -369,17 +370,18 @@ async def test_the_end_is_waited_for_as_long_as_it_may_take(
     one, parts = consumer()
     parts.hangs = set(hangs)
     until: list[float] = []
-    begun_s, timeout_at = asyncio.get_running_loop().time(), asyncio.timeout_at
+    begun_s = asyncio.get_running_loop().time()
+    loop = SimpleNamespace(time=lambda: begun_s)
 
     def in_vain(deadline_s: float) -> Any:
-        until.append(round(deadline_s - begun_s, 1))
-        return timeout_at(begun_s) if hangs else timeout_at(deadline_s)
+        until.append(deadline_s - begun_s)
+        return asyncio.timeout_at(begun_s if hangs else deadline_s)
 
-    monkeypatch.setattr(module, "asyncio", stand_in(asyncio, timeout_at=in_vain))
+    monkeypatch.setattr(module, "asyncio", stand_in(asyncio, timeout_at=in_vain, get_running_loop=lambda: loop))
     delivered(one, 1)
     one.acknowledge_offset(NAMES[T0], 1, A)
     await one.close(limit_ms)
-    assert until == [limit_ms / 1000, max(limit_ms / 1000, 1.0)]
+    assert until == [pytest.approx(limit_ms / 1000), pytest.approx(max(limit_ms / 1000, 1.0))]
     names = [it if isinstance(it, str) else it[0] for it in parts.log]  # type: ignore[index]
     assert names == ["close requests", "close heartbeats", "abandon", "close cluster"]
     assert parts.said == [(T0, {1: A})]
