@@ -26,7 +26,7 @@ ADA = Credentials("SCRAM-SHA-256", "ada", Secret("engine"))
 class Machine:
     """Says `first`, and then what comes; None ends it."""
 
-    def __init__(self, *tokens: bytes | None | Exception) -> None:
+    def __init__(self, *tokens: bytes | Exception | None) -> None:
         self.tokens = list(tokens)
         self.heard: list[bytes] = []
 
