@@ -161,11 +161,12 @@ async def test_what_is_deleted() -> None:
 )
 async def test_a_refusal_is_told(code: ErrorCode, text: str) -> None:
     made, cluster = admin()
-    for change in (
+    changes: list[Callable[[], Any]] = [
         lambda: made.create(NewTopic(name="t")),
         lambda: made.create_partitions("t", 2),
         lambda: made.delete("t"),
-    ):
+    ]
+    for change in changes:
         cluster.codes = [code]
         with pytest.raises(KafkaError, match=text):
             await change()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -282,3 +283,27 @@ async def test_who_is_interrupted_does_not_wait_long(error: BaseException | None
     made.close = close  # type: ignore[method-assign, assignment]
     await made.__aexit__(None if error is None else type(error))
     assert limits == [1_000 if is_short else 30_000]
+
+
+async def test_nothing_is_asked_of_one_that_is_not_open() -> None:
+    made, parts = consumer()
+    made._thread = None
+    calls: list[Callable[[], Any]] = [
+        lambda: made.subscribe(["t"]),
+        lambda: made.assign([P]),
+        made.unsubscribe,
+        made.poll,
+        lambda: anext(aiter(made)),
+        made.positions,
+        lambda: made.membership,
+        made.commit,
+        lambda: made.seek(P, 1),
+        lambda: made.pause([P]),
+        lambda: made.resume([P]),
+        lambda: made.position(P),
+        made.close,
+    ]
+    for call in calls:
+        with pytest.raises(ConsumerMisuseError, match=r"use it between start\(\) and close\(\)"):
+            await call()
+    assert parts.log == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -156,6 +156,7 @@ async def test_a_subscription_is_looked_up_and_then_told(*, create: bool) -> Non
     assert parts.log == [("refresh", ["t", "u"], create), "polled", ("start", ["g"])]
     assert (one.subscription, parts.topics, one._member.request().subscribed_topic_names) == (["t", "u"],) * 3
     assert one._topics_old_at_s == 0.0
+    assert ShareConsumer([Address("h", 1)], one.settings)._topics_old_at_s == 0.0
     parts.log.clear()
     one._known = {}
     await one.subscribe([])
@@ -354,7 +355,10 @@ async def test_the_callback_hears_of_what_was_done_since_it_was_set() -> None:
     one._tell()
     assert heard == [(NAMES[T0], [1, 2], None), (NAMES[U0], [7], error)]
     one._on_done(some)
+    one.set_acknowledgement_commit_callback(lambda *told: heard.append("another"))
+    one._tell()
     one.set_acknowledgement_commit_callback(None)
+    one._on_done(some)
     one._tell()
     assert len(heard) == 2
     assert one.acquisition_lock_timeout_ms == 77
@@ -403,6 +407,28 @@ async def test_who_is_interrupted_does_not_wait_long(error: BaseException | None
     one.close = close  # type: ignore[method-assign, assignment]
     await one.__aexit__(None if error is None else type(error))
     assert limits == [limit_ms]
+
+
+async def test_nothing_is_asked_of_one_that_is_not_open() -> None:
+    one, parts = consumer()
+    (record,) = delivered(one, 1)
+    one._thread = None
+    calls: list[Callable[[], Any]] = [
+        lambda: one.subscribe(["t"]),
+        lambda: one.subscribe([]),
+        one.unsubscribe,
+        one.poll,
+        one.commit_sync,
+        one.commit_async,
+        one.close,
+        lambda: one.acknowledge(record),
+        lambda: one.acknowledge_offset(NAMES[T0], 1, A),
+        lambda: one.set_acknowledgement_commit_callback(None),
+    ]
+    for call in calls:
+        with pytest.raises(ConsumerMisuseError, match=r"use it between start\(\) and close\(\)"):
+            await call()
+    assert (parts.log, parts.said) == ([], [])
 
 
 async def test_it_belongs_to_one_thread() -> None:
