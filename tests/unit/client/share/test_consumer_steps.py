@@ -364,6 +364,17 @@ async def test_the_callback_hears_of_what_was_done_since_it_was_set() -> None:
     assert one.acquisition_lock_timeout_ms == 77
 
 
+async def test_what_comes_to_nothing_in_a_poll_is_told_by_it() -> None:
+    one, parts = consumer()
+    one._member.assignment = one._known = OLD
+    heard: list[object] = []
+    one.set_acknowledgement_commit_callback(lambda *told: heard.append(told))
+    some = Acknowledgements(1, T0, {1: A})
+    parts.send = lambda *, wants_records: one._on_done([some])  # type: ignore[method-assign]
+    assert await one.poll(0) == []
+    assert heard == [(NAMES[T0], [1], None)]
+
+
 # -- the end ----------------------------------------------------------------------------------------------------------
 
 
