@@ -286,11 +286,16 @@ async def test_pages_go_on(second: tuple[str, int]) -> None:
 
 async def test_the_first_ones_are_whole() -> None:
     made, cluster = admin()
-    for rest, names, is_all in ((None, ["a", "b"], True), (("b", 1), ["a"], False), (("c", 0), ["a", "b"], False)):
+    for rest, names, is_all in (
+        (None, ["a", "b"], True),
+        (("b", 1), ["a"], False),
+        (("c", 0), ["a", "b"], False),
+        (("b", 0), ["a", "b"], False),
+    ):
         cluster.pages = [page(rest, ("a", [0]), ("b", [0]))]
         found, told = await made.first(9)
         assert ([one.name for one in found], told) == (names, is_all)
-    assert cluster.asked == [([], 9, None)] * 3
+    assert cluster.asked == [([], 9, None)] * 4
 
 
 async def test_eligible_leaders_are_of_all_pages() -> None:
