@@ -163,6 +163,117 @@ async def test_without_a_producer_id_nothing_goes(answer: Any, *, drops: bool) -
     assert (world.sender._sequences.identity, world.sender._failures) == ((7, 2), {})
 
 
+async def test_a_transactions_id_comes_with_its_end() -> None:
+    world = World(acks=-1, transactional_id="x")
+    world.add(PLACES[0], 10)
+    assert not await world.sender._has_identity()
+    world.sender._sequences.begin((7, 2))
+    assert await world.sender._has_identity()
+    assert world.accumulator
+
+
+@pytest.mark.parametrize("error", [ConnectionFailedError("gone"), KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+async def test_what_cannot_belong_to_a_transaction_fails_it(error: Exception) -> None:
+    world = World(acks=-1, transactional_id="x")
+    (sent,) = world.add(PLACES[0], 10)
+    transactions: Any = world.sender.transactions
+    added: list[Any] = []
+
+    async def add(partitions: Any) -> None:
+        added.append(list(partitions))
+        if len(added) == 2:
+            raise error
+
+    transactions.add, transactions.is_open = add, True
+    assert await world.sender._belong([PLACES[0]])
+    assert not sent.done()
+    assert not await world.sender._belong([PLACES[0]])
+    assert (added, transactions.failure) == ([[PLACES[0]]] * 2, error)
+    assert (sent.exception(), bool(world.accumulator)) == (error, False)
+    assert await World().sender._belong(PLACES)
+
+
+class Connection:
+    """Answers `answer`; without one it is not reached."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.answer, self.address, self.asked = answer, "h:1", list[Any]()
+
+    async def writable(self) -> None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+
+    def send_without_answer(self, request: Any, *, newest: int) -> None:
+        self.asked.append((request, newest))
+
+    async def request(self, request: Any, answer: object, *, newest: int) -> Any:
+        self.asked.append((request, newest))
+        return self.answer
+
+
+def reached(world: World, connection: Connection, learned: set[TopicPartition]) -> list[Any]:
+    told: list[Any] = []
+
+    async def connect(node_id: int) -> Connection:
+        assert node_id == 1
+        return connection
+
+    def learn(*what: Any) -> set[TopicPartition]:
+        told.append(what)
+        return learned
+
+    world.connection, world.learn = connect, learn  # type: ignore[attr-defined]
+    return told
+
+
+@pytest.mark.parametrize(
+    ("error", "moved"),
+    [(ConnectionFailedError("gone"), 2), (KafkaError(ErrorCode.INVALID_REQUEST), 2), (ValueError("ours"), 0)],
+)
+async def test_what_cannot_be_sent_fails_with_its_leader_looked_up(error: Exception, moved: int) -> None:
+    world = World(retries=0)
+    (first, one), (second, other) = world.taken(PLACES[0], 10), world.taken(PLACES[1], 10)
+    reached(world, Connection(error), set())
+    assert await world.sender._deliver(1, [first, second]) == PLACES[:moved]
+    assert [future.exception() for future in (*one, *other)] == [error] * 2
+    assert not world.accumulator
+
+
+async def test_what_nobody_acknowledges_is_sent_and_done() -> None:
+    world = World(acks=0)
+    batch, futures = world.taken(PLACES[0], 10, 10)
+    connection = Connection()
+    reached(world, connection, set())
+    assert await world.sender._deliver(1, [batch]) == []
+    assert [future.result().offset for future in futures] == [-1, -1]
+    ((request, newest),) = connection.asked
+    assert (request.acks, newest, request.timeout_ms) == (0, 12, 30_000)
+
+
+async def test_each_batch_has_its_part_of_the_answer() -> None:
+    world = World(retries=5)
+    taken = [world.taken(place, 10) for place in PLACES]
+    codes = [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH]
+    rows = [PartitionProduceResponse(index=number, error_code=code, base_offset=7) for number, code in enumerate(codes)]
+    topic = SimpleNamespace(name="t", partition_responses=rows)
+    connection = Connection(SimpleNamespace(responses=[topic], node_endpoints=["endpoint"]))
+    told = reached(world, connection, {PLACES[1]})
+    moved = await world.sender._exchange(1, connection, [batch for batch, _ in taken])  # type: ignore[arg-type]
+    assert moved == [PLACES[2]], "of the one before the leader is known, and of the one behind nothing was said"
+    assert told == [(1, {PLACES[1]: rows[1].current_leader, PLACES[2]: rows[2].current_leader}, ["endpoint"])]
+    (_, (good,)), (learned, _), (refused, _), (silent, _) = taken
+    assert good.result().offset == 7
+    now_ms = asyncio.get_running_loop().time() * 1000
+    assert learned.not_before_ms <= now_ms < refused.not_before_ms
+    assert [batch.attempts for batch in (learned, refused, silent)] == [1, 1, 1]
+    words = [str(world.sender._failures[place]) for place in PLACES[1:]]
+    assert words == [
+        "NOT_LEADER_OR_FOLLOWER: record for t-1",
+        "FENCED_LEADER_EPOCH: record for t-2",
+        "h:1 did not answer for t-3",
+    ]
+
+
 # -- what became of it ------------------------------------------------------------------------------------------------
 
 
