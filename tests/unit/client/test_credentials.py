@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from threading import current_thread
 from typing import Any
 
 import pytest
@@ -85,6 +86,8 @@ class Source:
 def test_who_logs_in_with_a_token_says_its_extensions() -> None:
     good = TokenCredentials(Source(None), {"pool": "eu"})  # type: ignore[arg-type]
     assert good.client().first() == b"n,,\x01auth=Bearer a.b.c\x01pool=eu\x01\x01"
+    assert good.thread.submit(lambda: current_thread().name).result() == "identity provider"
+    good.thread.shutdown()
     bad = TokenCredentials(Source(SaslError("it is away")), {})  # type: ignore[arg-type]
     with pytest.raises(SaslError, match=r"^there is no token to log in with: it is away$"):
         bad.client()

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from penstock.client.errors import raise_for, reason
+from penstock.client.errors import ClusterUnreachableError, raise_for, reason, unreachable
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 
@@ -31,3 +31,17 @@ def test_the_first_words_about_an_error_are_told() -> None:
     with pytest.raises(KafkaError, match="about") as raised:
         raise_for(ErrorCode.INVALID_REQUEST, None, "", "about", "more")
     assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (TimeoutError(), "no answer within 70 ms"),
+        (TimeoutError(110, "Connection timed out"), "connection timed out"),
+        (ConnectionRefusedError(111, "refused"), "connection refused"),
+        (OSError("some words"), "some words"),
+    ],
+)
+def test_a_time_out_of_ours_is_told_with_its_length(error: OSError, why: str) -> None:
+    told = unreachable("h:1", error, 70)
+    assert (type(told), str(told)) == (ClusterUnreachableError, f"cannot reach h:1 ({why})")
