@@ -11,7 +11,7 @@ from tests.stand_in import stand_in
 
 from penstock.client import cluster as clusters
 from penstock.client.cluster import ClusterClient, _Purpose, is_passing, topic_may_come
-from penstock.client.errors import AnswerTooLargeError, ConnectionFailedError
+from penstock.client.errors import AnswerTooLargeError, ClientClosedError, ConnectionFailedError
 from penstock.client.metadata import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
 from penstock.client.settings import ClientSettings
 from penstock.client.values import TopicPartition
@@ -405,3 +405,16 @@ async def test_a_coordinator_that_cannot_be_reached_is_forgotten(error: Exceptio
     assert cluster._coordinators == {
         of: at for of, at in {(0, "g"): 1, (1, "g"): 2}.items() if of[0] != kind or not forgets
     }
+
+
+async def test_what_is_found_after_the_end_is_left() -> None:
+    cluster, why = ClusterClient([HOME]), list[str]()
+
+    async def connect(address: Address) -> Any:
+        await cluster.close()
+        return SimpleNamespace(abort=why.append)
+
+    cluster._reconnects = SimpleNamespace(connect=connect)  # type: ignore[assignment]
+    with pytest.raises(ClientClosedError, match="this client is closed"):
+        await cluster.start()
+    assert (why, cluster._seed) == (["the client was closed meanwhile"], None)

@@ -307,3 +307,9 @@ async def test_nothing_is_asked_of_one_that_is_not_open() -> None:
         with pytest.raises(ConsumerMisuseError, match=r"use it between start\(\) and close\(\)"):
             await call()
     assert parts.log == []
+
+
+def test_who_says_nothing_has_the_usual_settings() -> None:
+    made = Consumer([Address("h", 1)])
+    assert (made.settings.group_id, made.settings.max_poll_records) == (None, 500)
+    assert made.cluster.settings is made.settings

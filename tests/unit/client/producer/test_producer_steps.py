@@ -276,3 +276,8 @@ async def test_to_close_sends_what_lingers_and_closes_the_partitioner_once() -> 
         await made.close()
         assert chosen.log == ["closed"]
         assert made._sending is None
+
+
+def test_who_says_nothing_has_the_usual_settings() -> None:
+    made = Producer(HOME)
+    assert (made.cluster.settings.acks, made._sender.transactions, made._partitioner) == (-1, None, None)  # type: ignore[attr-defined]
