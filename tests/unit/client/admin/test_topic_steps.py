@@ -237,7 +237,7 @@ def page(rest: tuple[str, int] | None, *rows: tuple[str, list[int]], ids: int = 
                 topic_id=UUID(int=ids),
                 partitions=[
                     DescribeTopicPartitionsResponsePartition(
-                        partition_index=number, eligible_leader_replicas=[number, 8], last_known_elr=None
+                        partition_index=number, eligible_leader_replicas=None if number else [8], last_known_elr=None
                     )
                     for number in numbers
                 ],
@@ -302,5 +302,5 @@ async def test_eligible_leaders_are_of_all_pages() -> None:
     made, cluster = admin()
     cluster.pages = [page(("t", 1), ("t", [0])), page(None, ("t", [1]))]
     found = await made.eligible_leaders(["t"])
-    assert found == {TopicPartition("t", number): EligibleLeaders([number, 8], []) for number in (0, 1)}
+    assert found == {TopicPartition("t", number): EligibleLeaders([] if number else [8], []) for number in (0, 1)}
     assert [(names, cursor) for names, _, cursor in cluster.asked] == [(["t"], None), (["t"], ("t", 1))]
