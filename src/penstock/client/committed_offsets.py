@@ -23,7 +23,7 @@ from penstock.client.messages import (
     committed_request,
 )
 from penstock.client.values import OffsetAndMetadata, TopicPartition, numbers_by_topic
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.offset_commit import OffsetCommitResponse
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -209,7 +209,7 @@ async def delete_committed(
         response = await cluster.to_coordinator(group_id, request, OffsetDeleteResponse)
         check_group(cluster, group_id, response.error_code)
         return {
-            TopicPartition(topic.name, row.partition_index): error_code(row.error_code)
+            TopicPartition(topic.name, row.partition_index): ErrorCode(row.error_code)
             for topic in response.topics
             for row in topic.partitions
         }

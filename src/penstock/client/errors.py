@@ -6,7 +6,7 @@ An error that the cluster itself answers with is a `KafkaError` (penstock.protoc
 import os
 from typing import Final
 
-from penstock.protocol.errors import KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 
 UNANSWERED: Final = "cannot reach"
 
@@ -98,7 +98,7 @@ class BufferExhaustedError(ClientError):
 def raise_for(number: int, *about: str | None) -> None:
     """The KafkaError of an answer, if it has one, with the first of these texts that is not empty."""
     if number:
-        raise KafkaError(error_code(number), next(filter(None, about), None))
+        raise KafkaError(ErrorCode(number), next(filter(None, about), None))
 
 
 def reason(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from penstock.client.values import (
     numbers_by_topic,
 )
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.list_offsets import (
@@ -153,7 +153,7 @@ def listed_offsets(response: ListOffsetsResponse) -> tuple[Found, Refused]:
         for row in topic.partitions:
             partition = TopicPartition(topic.name, row.partition_index)
             if row.error_code:
-                refused[partition] = KafkaError(error_code(row.error_code), f"offsets of {partition}")
+                refused[partition] = KafkaError(ErrorCode(row.error_code), f"offsets of {partition}")
             else:
                 found[partition] = OffsetAndTimestamp(row.offset, row.timestamp, row.leader_epoch)
     return found, refused

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.client.values import EndpointTold, LeaderTold, Place, TopicPartition
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
@@ -154,8 +154,8 @@ def topic_from(item: MetadataResponseTopic | DescribeTopicPartitionsResponseTopi
             replicas=row.replica_nodes,
             isr=row.isr_nodes,
             offline_replicas=row.offline_replicas,
-            error=error_code(row.error_code),
+            error=ErrorCode(row.error_code),
         )
         for row in sorted(rows, key=lambda row: row.partition_index)
     }
-    return TopicMetadata(item.name, item.topic_id, item.is_internal, error_code(item.error_code), partitions)
+    return TopicMetadata(item.name, item.topic_id, item.is_internal, ErrorCode(item.error_code), partitions)

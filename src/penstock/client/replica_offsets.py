@@ -12,7 +12,7 @@ from penstock.client.cluster import ClusterClient
 from penstock.client.errors import ClientError, raise_for
 from penstock.client.messages import list_offsets_request, listed_offsets
 from penstock.client.values import LATEST, IsolationLevel, TopicPartition, by_topic
-from penstock.protocol.errors import KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from penstock.protocol.messages.list_offsets import ListOffsetsResponse
 from penstock.protocol.value import Value
@@ -112,7 +112,7 @@ async def _ask(
         for row in topic.partitions:
             partition = TopicPartition(topic.topic or names[topic.topic_id], row.partition_index)
             if row.error_code:
-                failed[partition] = KafkaError(error_code(row.error_code), f"{partition} of node {node_id}")
+                failed[partition] = KafkaError(ErrorCode(row.error_code), f"{partition} of node {node_id}")
             else:
                 offsets = (row.log_start_offset, row.high_watermark, ends[partition].offset)
                 found[partition] = ReplicaOffsets(*offsets)

@@ -143,13 +143,10 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
 
-
-def error_code(number: int) -> ErrorCode:
-    """A number that is unknown here counts as UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode":
+        """A number that is unknown here, as newer nodes may have some, counts as UNKNOWN_SERVER_ERROR."""
+        return cls.UNKNOWN_SERVER_ERROR
 
 
 _RETRIABLE = frozenset(

@@ -6,7 +6,7 @@ KafkaError.
 
 from typing import Any
 
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages import begin_quorum_epoch, describe_quorum, end_quorum_epoch, update_raft_voter
 from penstock.protocol.messages import fetch as fetch_messages
 from penstock.protocol.messages import fetch_snapshot as snapshot_messages
@@ -41,7 +41,7 @@ def write_vote_answer(answer: VoteAnswer, log: LogName = METADATA_LOG) -> VoteRe
 def read_vote_answer(message: VoteResponse) -> VoteAnswer:
     _check(message.error_code)
     found = only(only(message.topics).partitions)
-    return VoteAnswer(error_code(found.error_code), _read(found.leader_id), found.leader_epoch, found.vote_granted)
+    return VoteAnswer(ErrorCode(found.error_code), _read(found.leader_id), found.leader_epoch, found.vote_granted)
 
 
 def write_begin_epoch_answer(answer: EpochAnswer, log: LogName = METADATA_LOG) -> BeginQuorumEpochResponse:
@@ -70,7 +70,7 @@ def read_epoch_answer(message: BeginQuorumEpochResponse | EndQuorumEpochResponse
     _check(message.error_code)
     topics: list[Any] = message.topics
     found = only(only(topics).partitions)
-    return EpochAnswer(error_code(found.error_code), _read(found.leader_id), found.leader_epoch)
+    return EpochAnswer(ErrorCode(found.error_code), _read(found.leader_id), found.leader_epoch)
 
 
 def write_fetch_answer(answer: FetchAnswer, log: LogName = METADATA_LOG) -> FetchResponse:
@@ -99,7 +99,7 @@ def read_fetch_answer(message: FetchResponse) -> FetchAnswer:
     found = only(only(message.responses).partitions)
     diverging, snapshot = found.diverging_epoch, found.snapshot_id
     return FetchAnswer(
-        error=error_code(found.error_code),
+        error=ErrorCode(found.error_code),
         leader_id=_read(found.current_leader.leader_id),
         epoch=found.current_leader.leader_epoch,
         high_watermark=found.high_watermark,
@@ -133,7 +133,7 @@ def read_fetch_snapshot_answer(message: FetchSnapshotResponse) -> FetchSnapshotA
     _check(message.error_code)
     found = only(only(message.topics).partitions)
     return FetchSnapshotAnswer(
-        error=error_code(found.error_code),
+        error=ErrorCode(found.error_code),
         leader_id=_read(found.current_leader.leader_id),
         epoch=found.current_leader.leader_epoch,
         snapshot=SnapshotId(found.snapshot_id.end_offset, found.snapshot_id.epoch),
@@ -152,7 +152,7 @@ def write_remove_voter_answer(answer: VoterChangeAnswer) -> RemoveRaftVoterRespo
 
 
 def read_voter_change_answer(message: AddRaftVoterResponse | RemoveRaftVoterResponse) -> VoterChangeAnswer:
-    return VoterChangeAnswer(error_code(message.error_code), message.error_message)
+    return VoterChangeAnswer(ErrorCode(message.error_code), message.error_message)
 
 
 def write_update_voter_answer(answer: EpochAnswer) -> UpdateRaftVoterResponse:
@@ -163,7 +163,7 @@ def write_update_voter_answer(answer: EpochAnswer) -> UpdateRaftVoterResponse:
 
 def read_update_voter_answer(message: UpdateRaftVoterResponse) -> EpochAnswer:
     leader = message.current_leader
-    return EpochAnswer(error_code(message.error_code), _read(leader.leader_id), leader.leader_epoch)
+    return EpochAnswer(ErrorCode(message.error_code), _read(leader.leader_id), leader.leader_epoch)
 
 
 def write_description(description: QuorumDescription) -> DescribeQuorumResponse:
@@ -200,7 +200,7 @@ def _check(code: int) -> None:
     if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "it belongs to a cluster with another cluster.id")
     if code:
-        raise KafkaError(error_code(code), "the whole request was refused")
+        raise KafkaError(ErrorCode(code), "the whole request was refused")
 
 
 def _written(leader_id: int | None) -> int:

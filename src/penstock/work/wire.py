@@ -15,7 +15,7 @@ from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import COORDINATOR_MOVED
 from penstock.client.errors import ClientError, ConnectionFailedError
 from penstock.client.settings import ClientSettings
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.heartbeat import HeartbeatResponse
 from penstock.protocol.messages.join_group import JoinGroupResponse
 from penstock.protocol.messages.leave_group import LeaveGroupResponse
@@ -180,7 +180,7 @@ class Group:
             joined = await self._answered(
                 self._cluster, join_request(self.group_id, settings, join, member_id), JoinGroupResponse
             )
-            code = error_code(joined.error_code)
+            code = ErrorCode(joined.error_code)
             if code == ErrorCode.MEMBER_ID_REQUIRED:
                 member_id = joined.member_id
             elif code in LOST and not join.member_id:
@@ -199,7 +199,7 @@ class Group:
             self._cluster, sync_request(self.group_id, self.machine.settings, sync), SyncGroupResponse
         )
         if synced.error_code:
-            return self._refuse(sync.attempt, error_code(synced.error_code))
+            return self._refuse(sync.attempt, ErrorCode(synced.error_code))
         self._carry_out(self.machine.synced(sync.attempt, decode_assignment(synced.assignment), self._now_ms()))
         return self.on_generation()
 
@@ -212,7 +212,7 @@ class Group:
             return
         except KafkaError:
             return  # there is no coordinator at the moment: no answer
-        code = error_code(answer.error_code)
+        code = ErrorCode(answer.error_code)
         if code in COORDINATOR_MOVED:
             self._beats.forget_coordinator(self.group_id)
         refusal = refusal_of(code)
@@ -232,7 +232,7 @@ class Group:
             try:
                 connection = await cluster.coordinator_connection(self.group_id)
                 answer = await connection.request(request, kind, timeout_ms=self._patience_ms)
-                code = error_code(answer.error_code)
+                code = ErrorCode(answer.error_code)
                 if code in _FINAL or not KafkaError(code).retriable:
                     return answer
                 if code in COORDINATOR_MOVED:

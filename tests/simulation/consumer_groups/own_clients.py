@@ -8,7 +8,7 @@ from tests.simulation.consumer_groups.clients import REBALANCE_TIMEOUT_MS, REQUE
 from tests.simulation.consumer_groups.world import GROUP
 
 from penstock.client.consumer.reconciling import Reconciling
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
@@ -65,7 +65,7 @@ class OwnClient(Client):
             self._come_to_target(run)
         else:
             try:
-                self.machine.refused(KafkaError(error_code(response.error_code)))
+                self.machine.refused(KafkaError(ErrorCode(response.error_code)))
             except KafkaError as error:
                 if error.code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID):
                     self.die()

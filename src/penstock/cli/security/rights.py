@@ -9,7 +9,7 @@ from penstock.client.blocking import Pauses
 from penstock.client.blocking.connection import BlockingConnection
 from penstock.protocol.acls import Operation
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, error_code
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -37,7 +37,7 @@ def on_cluster(connection: BlockingConnection) -> tuple[str, dict[int, Address]]
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     answer = asked(connection, ApiKey.DESCRIBE_CLUSTER, request, DescribeClusterResponse, 0)
     if answer.error_code:
-        raise EndError(STAGE, f"the cluster does not describe itself: {error_code(answer.error_code).name}")
+        raise EndError(STAGE, f"the cluster does not describe itself: {ErrorCode(answer.error_code).name}")
     brokers = {broker.broker_id: Address(broker.host, broker.port) for broker in answer.brokers}
     return f"on the cluster: {words(answer.cluster_authorized_operations)}", brokers
 
@@ -56,7 +56,7 @@ def on_topic(connection: BlockingConnection, who: str, topic: str, wanted: tuple
     if answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         operations = 0
     elif answer.error_code:
-        raise EndError(STAGE, f"topic {topic}: {error_code(answer.error_code).name}")
+        raise EndError(STAGE, f"topic {topic}: {ErrorCode(answer.error_code).name}")
     _check(who, f"topic {topic}", f"--topic {topic}", operations, wanted or (Operation.DESCRIBE,))
     return f"on topic {topic}: {words(operations)}"
 
@@ -70,7 +70,7 @@ def on_group(connection: BlockingConnection, who: str, group: str) -> str:
             break
         pauses.take()
     if code in (*NOT_YET, ErrorCode.NOT_COORDINATOR):
-        return f"on group {group}: {error_code(code).name}, {words(operations)}"
+        return f"on group {group}: {ErrorCode(code).name}, {words(operations)}"
     _check(who, f"group {group}", f"--group {group}", operations, (Operation.READ,))
     return f"on group {group}: {words(operations)}"
 

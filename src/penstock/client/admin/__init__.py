@@ -37,7 +37,7 @@ from penstock.client.messages import Found
 from penstock.client.settings import ClientSettings
 from penstock.client.values import IsolationLevel, OffsetAndTimestamp, TopicPartition
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, error_code
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -237,7 +237,7 @@ class Admin:
             for topic in response.results:
                 for row in topic.partitions:
                     partition = TopicPartition(topic.topic_name, row.partition_index)
-                    found[partition, node_id] = error_code(row.error_code)
+                    found[partition, node_id] = ErrorCode(row.error_code)
         return found
 
 
@@ -249,7 +249,7 @@ def _log_dirs(
         LogDirDescription(
             node_id=node_id,
             path=row.log_dir,
-            error=error_code(row.error_code),
+            error=ErrorCode(row.error_code),
             total_bytes=row.total_bytes,
             usable_bytes=row.usable_bytes,
             partitions={

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import raise_for
-from penstock.protocol.errors import ErrorCode, error_code
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -118,7 +118,7 @@ class TokenAdmin:
     async def _asked(self, request: Message, answer_class: type[Any]) -> Any:
         async def attempt() -> Any:
             answer = await self._cluster.to_any(request, answer_class)
-            raise_for(answer.error_code, _WHY.get(error_code(answer.error_code)))
+            raise_for(answer.error_code, _WHY.get(ErrorCode(answer.error_code)))
             return answer
 
         return await self._cluster.retrying(attempt)

@@ -7,7 +7,7 @@ from typing import Protocol
 from penstock.client.cluster import ClusterClient
 from penstock.client.errors import UnsupportedByBrokerError
 from penstock.client.values import TopicPartition
-from penstock.protocol.errors import ErrorCode, error_code
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -151,4 +151,4 @@ class PartitionAdmin:
 
 
 def _outcome(row: _Row) -> Outcome:
-    return Outcome(error_code(row.error_code), row.error_message or None)
+    return Outcome(ErrorCode(row.error_code), row.error_message or None)

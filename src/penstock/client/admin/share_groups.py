@@ -10,7 +10,7 @@ from penstock.client.cluster import ClusterClient
 from penstock.client.committed_offsets import GroupFailures, ask_of_groups, check_group, told_of
 from penstock.client.errors import ClientError, raise_for
 from penstock.client.values import OffsetAndMetadata, TopicPartition, numbers_by_topic
-from penstock.protocol.errors import ErrorCode, error_code
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -209,7 +209,7 @@ class ShareGroupAdmin:
         async def attempt() -> dict[str, ErrorCode]:
             response = await self._cluster.to_coordinator(group_id, request, DeleteShareGroupOffsetsResponse)
             check_group(self._cluster, group_id, response.error_code, response.error_message)
-            return {topic.topic_name: error_code(topic.error_code) for topic in response.responses}
+            return {topic.topic_name: ErrorCode(topic.error_code) for topic in response.responses}
 
         return await self._cluster.retrying(attempt)
 

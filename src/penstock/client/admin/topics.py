@@ -8,7 +8,7 @@ from penstock.client.errors import ConnectionFailedError, ProtocolViolationError
 from penstock.client.messages import Refused
 from penstock.client.metadata import TopicMetadata, topic_from
 from penstock.client.values import TopicPartition, by_topic
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -234,7 +234,7 @@ class TopicAdmin:
             for row in answered.partitions:
                 partition = TopicPartition(answered.name, row.partition_index)
                 if row.error_code:
-                    refused[partition] = KafkaError(error_code(row.error_code), f"records of {partition}")
+                    refused[partition] = KafkaError(ErrorCode(row.error_code), f"records of {partition}")
                 else:
                     first_offsets[partition] = row.low_watermark
         return first_offsets, refused

@@ -12,7 +12,7 @@ from penstock.client.committed_offsets import COORDINATOR_MOVED
 from penstock.client.errors import raise_for
 from penstock.client.messages import TRANSACTION_COORDINATOR, Refused
 from penstock.client.values import TopicPartition, numbers_by_topic
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -235,7 +235,7 @@ class TransactionAdmin:
                 partition = TopicPartition(topic.name, row.partition_index)
                 if row.error_code:
                     about = row.error_message or f"producers of {partition}"
-                    refused[partition] = KafkaError(error_code(row.error_code), about)
+                    refused[partition] = KafkaError(ErrorCode(row.error_code), about)
                     continue
                 told[partition] = [
                     ProducerDescription(
@@ -268,7 +268,7 @@ class TransactionAdmin:
             )
             code = response.markers[0].topics[0].partitions[0].error_code
             if code:
-                return {}, {partition: KafkaError(error_code(code), f"the transaction on {partition}")}
+                return {}, {partition: KafkaError(ErrorCode(code), f"the transaction on {partition}")}
             return {partition: None}, {}
 
         await ask_leaders(self._cluster, {partition: None}, ask)

@@ -10,7 +10,7 @@ from uuid import UUID
 from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.values import IsolationLevel
 from penstock.protocol.codec import decode
-from penstock.protocol.errors import DecodeError, ErrorCode, error_code
+from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.lent_records import LentFetchResponse
@@ -73,13 +73,13 @@ def parse_fetch_response(frame: memoryview, version: int) -> FetchedRecords:
     """Read the body of a response about one partition; its records stay a slice of the frame."""
     response, _ = decode(LentFetchResponse, version, frame)
     if response.error_code:
-        return FetchedRecords(error_code(response.error_code), -1, -1, -1, (), frame[:0])
+        return FetchedRecords(ErrorCode(response.error_code), -1, -1, -1, (), frame[:0])
     if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
         raise DecodeError("a Fetch response about another number of partitions than one")
     row = response.responses[0].partitions[0]
     is_led_elsewhere = row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADER_SINCE
     return FetchedRecords(
-        error_code(row.error_code),
+        ErrorCode(row.error_code),
         row.high_watermark,
         row.last_stable_offset,
         row.log_start_offset,

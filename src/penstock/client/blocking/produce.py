@@ -13,7 +13,7 @@ from penstock.client.blocking.connection import BlockingConnection
 from penstock.client.errors import raise_for
 from penstock.client.messages import STORED, produce_request, producer_id_request
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from penstock.protocol.requests.api import ApiKey
@@ -181,7 +181,7 @@ class BlockingProducer:
 
 def _error_of(topic: str, partition: PartitionProduceResponse) -> KafkaError | None:
     """An error that may pass; raises one that does not."""
-    code = error_code(partition.error_code)
+    code = ErrorCode(partition.error_code)
     if code in STORED:
         return None
     error = KafkaError(code, f"writing to partition {partition.index} of topic {topic!r}{_details(partition)}")

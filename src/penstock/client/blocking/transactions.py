@@ -19,7 +19,7 @@ from penstock.client.errors import raise_for
 from penstock.client.messages import TRANSACTION_COORDINATOR
 from penstock.client.values import TransactionName, numbers_by_topic
 from penstock.protocol.address import Address
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.hashing import coordinator_partition
 from penstock.protocol.internal_topics import TRANSACTION_STATE
 from penstock.protocol.messages.add_partitions_to_txn import (
@@ -228,7 +228,7 @@ class TransactionCoordinators:
                 if code != ErrorCode.CONCURRENT_TRANSACTIONS:
                     break
                 time.sleep(SHORT_PAUSE_S)
-            if code and KafkaError(error_code(code)).retriable:
+            if code and KafkaError(ErrorCode(code)).retriable:
                 raise_for(code, f"transactional id {transactional_id!r}")
             return response
 

@@ -21,7 +21,7 @@ from penstock.client.errors import ConnectionFailedError, raise_for
 from penstock.client.metadata import NO_NODE, PartitionMetadata
 from penstock.client.settings import BY_DURATION, ConsumerSettings
 from penstock.client.values import EARLIEST, LATEST, ConsumedRecord, IsolationLevel, TopicPartition
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.requests.lent_records import LentFetchResponse, LentPartition
 from penstock.protocol.uuids import ZERO_UUID
@@ -224,7 +224,7 @@ class Fetcher:
         if state is None or state.next_to_read != asked_from:
             return False  # revoked by now, or sought elsewhere
         is_there = state.ahead is None  # else it is asked again when the application has come there
-        code = error_code(row.error_code)
+        code = ErrorCode(row.error_code)
         was_elsewhere = bool(code) and self._leave_replica(partition, node_id)
         if code in _ASK_THE_LEADER_AGAIN:
             return True

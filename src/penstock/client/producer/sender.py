@@ -14,7 +14,7 @@ from penstock.client.producer.sequences import Sequences
 from penstock.client.producer.transactions import Transactions
 from penstock.client.settings import ProducerSettings
 from penstock.client.values import NO_OFFSET, RecordMetadata, TopicPartition
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from penstock.protocol.records import encode_batch
@@ -232,7 +232,7 @@ class Sender:
                 self._succeed(batch, row.base_offset, row.log_append_time_ms)
             elif batch.partition in learned:
                 about = row.error_message or f"record for {batch.partition}"
-                self._fail(batch, KafkaError(error_code(row.error_code), about), pause_ms=0)
+                self._fail(batch, KafkaError(ErrorCode(row.error_code), about), pause_ms=0)
             else:
                 self._refused(batch, row)
                 moved.append(batch.partition)
@@ -278,7 +278,7 @@ class Sender:
     # What became of a batch
 
     def _refused(self, batch: PendingBatch, row: PartitionProduceResponse) -> None:
-        code = error_code(row.error_code)
+        code = ErrorCode(row.error_code)
         if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
             self._sequences.take_back(batch)
             self._accumulator.replace(batch)

@@ -21,7 +21,7 @@ from penstock.client.share.acknowledgements import Acknowledgements, Place
 from penstock.client.share.records import Delivered, delivered
 from penstock.client.share.session import LOST, NOT_OPEN, ShareSession
 from penstock.client.values import TopicPartition
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
 from penstock.protocol.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
 from penstock.protocol.requests.api import ApiKey
@@ -327,7 +327,7 @@ class ShareRequests:
         self, session: ShareSession, some: Sequence[Acknowledgements], number: int, message: str | None
     ) -> bool:
         """What is refused as a whole is told, and may pass."""
-        code = error_code(number)
+        code = ErrorCode(number)
         session.answered(code)
         if code is ErrorCode.NONE:
             return True
@@ -348,7 +348,7 @@ class ShareRequests:
         """What the answer does not name has not been taken. Refusals that may pass are tried again."""
         for one in some:
             number, message = codes.get(one.place, (int(ErrorCode.INVALID_RECORD_STATE), "not in the broker's answer"))
-            error = KafkaError(error_code(number), message) if number else None
+            error = KafkaError(ErrorCode(number), message) if number else None
             if may_try_again and error is not None and error.retriable and error.code not in PASSING:
                 self._try_again(one)
             else:
@@ -385,7 +385,7 @@ class ShareRequests:
         }
         learned = self._cluster.learn(node_id, told, endpoints)
         for place, row in refused.items():
-            code = error_code(row.error_code)
+            code = ErrorCode(row.error_code)
             if code not in PASSING and code is not ErrorCode.INVALID_RECORD_STATE:
                 self._error = self._error or KafkaError(code, f"{self._names[place]}: {row.error_message or code.name}")
         return any(row.error_code in PASSING and self._names[place] not in learned for place, row in refused.items())

@@ -15,7 +15,7 @@ from penstock.node.serving.parts import is_long
 from penstock.node.serving.session import NODE, Principal
 from penstock.node.serving.slices import Slices
 from penstock.protocol.codec import LARGE_BYTES, decode, encode
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.requests.api import api_of
@@ -70,7 +70,7 @@ def is_large(envelope: EnvelopeRequest | EnvelopeResponse) -> bool:
 def unwrap(response: EnvelopeResponse, request: Message, version: int) -> Message:
     """Raises KafkaError if the envelope was refused, NOT_CONTROLLER among others, and DecodeError."""
     if response.error_code:
-        code = error_code(response.error_code)
+        code = ErrorCode(response.error_code)
         raise KafkaError(code, f"what was handed on is refused: {code.name}")
     if response.response_data is None:
         raise DecodeError("an envelope with nothing in it")

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from penstock.coordinator.effects import Markers
 from penstock.node.environment.tasks import Tasks
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -183,7 +183,7 @@ class MarkerSender:
         else:
             otherwise = ErrorCode.NETWORK_EXCEPTION
             answers = {
-                (marker.producer_id, topic.name, it.partition_index): _as_leaders_say(error_code(it.error_code))
+                (marker.producer_id, topic.name, it.partition_index): _as_leaders_say(ErrorCode(it.error_code))
                 for marker in response.markers
                 for topic in marker.topics
                 for it in topic.partitions

@@ -88,10 +88,8 @@ def _apis(counts: NodeCounts) -> Iterator[tuple[str, ApiCounts]]:
 
 
 def _error(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
+    known = ErrorCode(code)
+    return known.name if known == code else str(code)
 
 
 def _register_connections(registry: Registry, counts: NodeCounts) -> None:

@@ -9,7 +9,7 @@ from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.resources import ResourceType
 from penstock.node.coordinators.errands import Errands
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import is_internal
 from penstock.protocol.messages.create_topics import (
     CreatableTopic,
@@ -56,4 +56,4 @@ async def create(name: str, errands: Errands) -> None:
     answer = await errands.done(ToController(request, CreateTopicsResponse))
     for result in answer.topics:
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise KafkaError(error_code(result.error_code), f"the topic {name} cannot be made: {result.error_message}")
+            raise KafkaError(ErrorCode(result.error_code), f"the topic {name} cannot be made: {result.error_message}")

@@ -30,7 +30,7 @@ from penstock.node.sharing.dead_letter_topics import create, why_not
 from penstock.node.sharing.group_settings import GroupSettings
 from penstock.node.sharing.letter_batches import Letter, Origin, letter_batch, records_in
 from penstock.node.sharing.shared import Shared
-from penstock.protocol.errors import ErrorCode, KafkaError, error_code
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from penstock.protocol.records import Record, iterate_batches
 from penstock.sharing.dead_letters import DeadLetter
@@ -240,6 +240,6 @@ class DeadLetterWriter:
             for it in response.partition_responses:
                 if it.error_code != ErrorCode.NONE:
                     reason = f"the topic {place.topic} takes no dead letter: {it.error_message or ''}".rstrip(": ")
-                    raise KafkaError(error_code(it.error_code), reason)
+                    raise KafkaError(ErrorCode(it.error_code), reason)
                 return
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {place.leader} does not say what it has written")

@@ -59,7 +59,7 @@ def registration(node_id: int = NODE, epoch: int = EPOCH, incarnation: UUID = OU
 class World:
     """The controller, the metadata log and the broker. Answers are given in their order; then heartbeats are fine."""
 
-    def __init__(self, *answers: Message, times: LifecycleTimes | None = None) -> None:
+    def __init__(self, *answers: Message | Exception, times: LifecycleTimes | None = None) -> None:
         self.log = MetadataLog(ClusterImage("cluster"), lambda: 0)
         self.answers = list(answers)
         self.asked: list[Any] = []
@@ -85,7 +85,10 @@ class World:
         self.asked.append(command)
         answer = self.answers.pop(0) if self.answers else LET_IN
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        reply.set_result(answer)
+        if isinstance(answer, Exception):
+            reply.set_exception(answer)
+        else:
+            reply.set_result(answer)
         return reply
 
     def commit(self, *records: MetadataRecord) -> None:
@@ -226,7 +229,7 @@ async def test_it_goes_on_with_heartbeats_while_the_metadata_do_not_say_that_it_
 
 
 async def test_a_fault_in_one_heartbeat_is_not_the_last_one(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(REGISTERED, LET_IN, BrokerHeartbeatResponse(error_code=9_999), LET_IN)
+    world = World(REGISTERED, LET_IN, ArithmeticError("a fault"), LET_IN)
     await world.joined()
     await until(lambda: len(world.commands(BrokerHeartbeatRequest)) == 4)
     assert "a heartbeat failed" in caplog.text

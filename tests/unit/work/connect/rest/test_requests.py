@@ -345,8 +345,8 @@ async def test_a_port_that_another_one_has() -> None:
         with pytest.raises(ConfigError) as raised:
             await server.start()
         await server.stop()
-    why = "stop what uses the address, or set listeners"
-    assert str(raised.value) == f"cannot listen on {listener} (Address already in use): {why}"
+        why = "stop what uses the address, or set listeners"
+        assert str(raised.value) == f"cannot listen on {listener} (Address already in use): {why}"
 
 
 def test_which_requests_change_something() -> None:
