@@ -94,10 +94,14 @@ class Draft(Generic[RecordT]):
 
 
 class _Write(Generic[RecordT]):
-    __slots__ = ("draft", "then", "waiting", "when_late")
+    __slots__ = ("draft", "is_part", "then", "waiting", "when_late")
 
-    def __init__(self, draft: Draft[RecordT], then: Continuation, when_late: Continuation) -> None:
+    def __init__(
+        self, draft: Draft[RecordT], then: Continuation, when_late: Continuation, *, is_part: bool = False
+    ) -> None:
+        """`is_part`: of a transaction."""
         self.draft = draft
+        self.is_part = is_part
         self.then = then
         self.when_late = when_late
         self.waiting: list[tuple[Token, Answer]] = []
@@ -185,7 +189,7 @@ class Agenda(Generic[RecordT]):
     ) -> None:
         """As `append`. What no record can hold, such as a name that is too long, fails with INVALID_REQUEST."""
         write_id = next(self._write_ids)
-        self._writes[write_id] = write = _Write(draft, then, when_late)
+        self._writes[write_id] = write = _Write(draft, then, when_late, is_part=part is not None)
         if token is not None:
             write.waiting.append((token, answer))
         self._late.append((now_ms + self._write_timeout_ms, write_id))
@@ -255,10 +259,11 @@ class Agenda(Generic[RecordT]):
         """Whether anything was decided that is not committed."""
         return bool(self._writes)
 
-    def uncommitted(self) -> Iterator[tuple[RecordT, Any]]:
-        """The last record first, with what was there before each."""
+    def uncommitted(self, *, only_parts: bool = False) -> Iterator[tuple[RecordT, Any]]:
+        """The last record first, with what was there before each; of all writes, or of those in transactions."""
         for write in reversed(self._writes.values()):
-            yield from write.draft.backwards()
+            if write.is_part or not only_parts:
+                yield from write.draft.backwards()
 
     def fail_all(self, error: ErrorCode, now_ms: int) -> None:
         """Writes and errands that are under way will not be reported on: they count as failed."""

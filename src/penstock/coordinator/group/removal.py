@@ -7,7 +7,7 @@ of it is written as tombstones and happens when they are committed.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final
 
@@ -30,6 +30,9 @@ from penstock.protocol.uuids import ZERO_UUID
 
 EXPIRED_AT_ONCE: Final = 1_000
 """Offsets that are looked at before the event loop gets to do something else, or twice as many."""
+
+GROUP_AS_OFFSETS: Final = 50
+"""The end of a group takes as long as a look at so many offsets."""
 
 RETRY_MS: Final = 10_000
 """After a write that failed."""
@@ -168,60 +171,75 @@ class _Expiry:
         """Of the first group; None if nothing of it was looked at yet."""
 
     def go_on(self, now_ms: int) -> None:
-        looked_at, coming = 0, self._table.coming()
+        found = _Expired(self._table)
+        looked_at = 0
         while self._group_ids and looked_at < EXPIRED_AT_ONCE:
-            looked_at += 1 + self._look_at(self._group_ids[0], coming, now_ms)
+            looked_at += 1 + self._look_at(self._group_ids[0], found, now_ms)
+        found.take_away(now_ms)
         if self._group_ids:
             self._table.start_timer(self.go_on, now_ms + 1)
         else:
             schedule_expiry(self._table, now_ms)
 
-    def _look_at(self, group_id: str, coming: Collection[Place], now_ms: int) -> int:
-        """At some offsets of the first group. Returns how many."""
+    def _look_at(self, group_id: str, found: "_Expired", now_ms: int) -> int:
+        """At some offsets of the first group. Returns how many, or as how many it counts."""
         table = self._table
         if self._left is None:
             self._left = table.image.offset_places(group_id)
         some = list(islice(self._left, EXPIRED_AT_ONCE))
         is_end = len(some) < EXPIRED_AT_ONCE
         group = table.groups.get(group_id)
-        if group is not None:
-            _expire(table, group, some, coming, now_ms, may_go=is_end)
+        is_going = group is not None and found.add(group, some, now_ms, may_go=is_end)
         if is_end:
             self._group_ids.popleft()
             self._left = None
-        return len(some)
+        return len(some) + (GROUP_AS_OFFSETS if is_going else 0)
 
 
-def _expire(
-    table: GroupTable, group: Group, places: list[Place], coming: Collection[Place], now_ms: int, *, may_go: bool
-) -> None:
-    """What is pending keeps an offset, and so does what is `coming`. With its last offsets the group goes."""
-    image = table.image
-    expired = [
-        place
-        for place in places
-        if (committed := image.offset_at(place)) is not None
-        and not group.is_reading(place[1])
-        and now_ms >= _expires_ms(table, group, committed)
-        and not (image.pending and image.pending.has(*place))
-        and place not in coming
-    ]
-    if may_go and group.may_expire and not _may_keep_any(table, group.group_id, len(expired), coming):
-        remove_group(table, group, now_ms)
-        return
-    for batch in in_batches(OffsetRecord(*place, None) for place in expired):
-        table.append(batch, now_ms)
+class _Expired:
+    """What one call finds of all groups that it looks at: many may have little, and it is written together."""
 
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+        self._coming = table.coming()
+        self._groups_ahead = {group_id for group_id, _, _ in self._coming}
+        self._places: list[Place] = []
+        self._groups: list[Group] = []
 
-def _may_keep_any(table: GroupTable, group_id: str, expired: int, coming: Iterable[Place]) -> bool:
-    """Whether a group has more offsets than those, or may get some. What expired before is taken away already."""
-    has_more = len(list(islice(table.image.offset_places(group_id), expired + 1))) > expired
-    return has_more or _may_get_more(table, group_id, coming)
+    def add(self, group: Group, places: Sequence[Place], now_ms: int, *, may_go: bool) -> bool:
+        """What is pending keeps an offset, and so does what is coming. With its last offsets the group goes: whether it
+        does.
+        """
+        table, image, coming = self._table, self._table.image, self._coming
+        expired = [
+            place
+            for place in places
+            if (committed := image.offset_at(place)) is not None
+            and not group.is_reading(place[1])
+            and now_ms >= _expires_ms(table, group, committed)
+            and not (image.pending and image.pending.has(*place))
+            and place not in coming
+        ]
+        is_going = may_go and group.may_expire and not self._may_keep_any(group.group_id, len(expired))
+        if is_going:
+            self._groups.append(group)
+        else:
+            self._places += expired
+        return is_going
 
+    def _may_keep_any(self, group_id: str, expired: int) -> bool:
+        """Whether a group has more offsets than those, or may get some when a transaction ends. What expired before is
+        taken away already.
+        """
+        image = self._table.image
+        has_more = len(list(islice(image.offset_places(group_id), expired + 1))) > expired
+        return has_more or image.pending.has_group(group_id) or group_id in self._groups_ahead
 
-def _may_get_more(table: GroupTable, group_id: str, coming: Iterable[Place]) -> bool:
-    """Offsets, when a transaction ends."""
-    return table.image.pending.has_group(group_id) or any(name == group_id for name, _, _ in coming)
+    def take_away(self, now_ms: int) -> None:
+        for batch in in_batches(OffsetRecord(*place, None) for place in self._places):
+            self._table.append(batch, now_ms)
+        if self._groups:
+            _remove(self._table, self._groups, (), now_ms)
 
 
 def _expires_ms(table: GroupTable, group: Group, committed: CommittedOffset) -> int:
@@ -235,20 +253,32 @@ def _expires_ms(table: GroupTable, group: Group, committed: CommittedOffset) -> 
 
 def remove_group(table: GroupTable, group: Group, now_ms: int, token: Token | None = None) -> None:
     """`token` gets an ErrorCode. No member joins while tombstones are under way; if one fails, the group is back."""
-    group.kill(now_ms)
-    _Removal(table, group, token).go_on(ErrorCode.NONE, now_ms)
+    _remove(table, [group], table.coming(), now_ms, token)
+
+
+def _remove(
+    table: GroupTable, groups: Sequence[Group], coming: Collection[Place], now_ms: int, token: Token | None = None
+) -> None:
+    for group in groups:
+        group.kill(now_ms)
+    _Removal(table, groups, coming, token).go_on(ErrorCode.NONE, now_ms)
 
 
 class _Removal:
-    """Of one group: a batch of tombstones at a time, those of its offsets first."""
+    """Of some groups: a batch of tombstones at a time, those of all offsets first, and those of groups last."""
 
-    def __init__(self, table: GroupTable, group: Group, token: Token | None) -> None:
+    def __init__(
+        self, table: GroupTable, groups: Sequence[Group], coming: Collection[Place], token: Token | None
+    ) -> None:
+        """Offsets that are `coming` go as well."""
         self._table = table
-        self._group = group
+        self._groups = groups
         self._token = token
-        offsets = (OffsetRecord(*place, None) for place in table.places(group.group_id))
-        histories = table.image.histories.tombstones(group.group_id)
-        self._batches = in_batches(chain(offsets, histories, group.tombstones()))
+        names = [group.group_id for group in groups]
+        offsets = (OffsetRecord(*place, None) for name in names for place in table.places(name, coming))
+        histories = (one for name in names for one in table.image.histories.tombstones(name))
+        ends = (one for group in groups for one in group.tombstones())
+        self._batches = in_batches(chain(offsets, histories, ends))
         self._next = next(self._batches, [])
         self._is_over = False
 
@@ -274,7 +304,8 @@ class _Removal:
             self._table.reply(self._token, group_write_error(error))
 
     def _ended(self, error: ErrorCode, now_ms: int) -> None:
-        table, group_id = self._table, self._group.group_id
-        table.drop_group(self._group, now_ms)
-        if error is not ErrorCode.NONE or table.image.offsets(group_id):  # or of a transaction that ended meanwhile
-            table.restore_group(group_id, now_ms)
+        table = self._table
+        for group in self._groups:
+            table.drop_group(group, now_ms)
+            if error is not ErrorCode.NONE or table.image.offsets(group.group_id):  # a transaction's, ended meanwhile
+                table.restore_group(group.group_id, now_ms)

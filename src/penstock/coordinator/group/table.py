@@ -250,16 +250,15 @@ class GroupTable(Agenda[AnyRecord]):
     def coming(self) -> dict[Place, list[CommittedOffset]]:
         """Offsets of transactions that are written, and not committed yet. What is written now lies behind them."""
         found: dict[Place, list[CommittedOffset]] = {}
-        for one, _ in self.uncommitted():
+        for one, _ in self.uncommitted(only_parts=True):
             if type(one) is PendingRecord:
                 found.setdefault((one.group_id, one.topic, one.partition), []).append(one.value)
         return found
 
-    def places(self, group_id: str) -> Iterator[Place]:
-        """Where a group has offsets, or may get them, as `places_in`."""
-        coming = [place for place in self.coming() if place[0] == group_id]
+    def places(self, group_id: str, coming: Iterable[Place]) -> Iterator[Place]:
+        """Where a group has offsets, or may get them, as `places_in`; `coming` are those of all groups that are."""
         yield from self.image.places(group_id)
-        yield from coming
+        yield from (place for place in coming if place[0] == group_id)
 
     def places_in(self, topics: Iterable[str]) -> Iterator[Place]:
         """Where groups have offsets, or may get them when a transaction ends; some twice. Nothing in other topics is

@@ -10,6 +10,7 @@ from penstock.coordinator.effects import Append, Effect, Reply
 from penstock.coordinator.group.records import TOMBSTONES_AT_ONCE, GroupMetadataValue, GroupRecord
 from penstock.coordinator.group.removal import EXPIRED_AT_ONCE, RETRY_MS
 from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.table import GroupTable
 from penstock.coordinator.shards.groups import GroupShard
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import TopicRecord
@@ -161,13 +162,58 @@ def test_expiry_looks_at_some_groups_at_a_time() -> None:
     now_ms, turns = RETENTION_MS, []
     while [*log.shard.list_groups()]:
         log.take(log.shard.wake(now_ms))
-        turns.append(len(log.appends))
+        turns.append([len(append.records) for append in log.appends])
         while log.appends:
             log.settle()
         deadline_ms = log.shard.next_deadline_ms()
         assert deadline_ms is not None
         now_ms = deadline_ms
-    assert turns == [2] * 5
+    assert turns == [[TOMBSTONES_AT_ONCE], *([[2, TOMBSTONES_AT_ONCE]] * 4), [2]], "two groups, and their rest"
+
+
+def test_many_small_groups_expire_some_at_a_time_and_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a group takes longer than a look at an offset, and a write longer than a group's part of it."""
+    log = Log()
+    for number in range(2_000):
+        log.commit(f"group-{number}", 1)
+    looks = [0]
+    coming = GroupTable.coming
+
+    def counted(table: GroupTable) -> object:
+        looks[-1] += 1
+        return coming(table)
+
+    monkeypatch.setattr(GroupTable, "coming", counted)
+    turns = []
+    for now_ms in range(RETENTION_MS, RETENTION_MS + 101):
+        log.take(log.shard.wake(now_ms))
+        turns.append([len(append.records) for append in log.appends])
+        looks.append(0)
+        while log.appends:
+            log.settle()
+    assert turns == [*([[2 * 20]] * 100), []]
+    assert [*log.shard.list_groups()] == []
+    assert set(looks) == {0, 1}, "for all groups that a turn looks at"
+
+
+def test_what_expires_in_many_groups_that_stay_is_written_together() -> None:
+    log = Log()
+    for number in range(300):
+        log.commit(f"group-{number}", 1)
+        log.commit(f"group-{number}", 1, first=1, now_ms=RETENTION_MS)
+    log.take(log.shard.wake(RETENTION_MS))
+    assert [len(append.records) for append in log.appends] == [300]
+
+
+def test_groups_that_expire_in_vain_are_there_again() -> None:
+    log = Log()
+    for name in ("first", "second"):
+        log.commit(name, 2)
+    log.take(log.shard.wake(RETENTION_MS))
+    assert [len(append.records) for append in log.appends] == [6]
+    log.settle(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert [group.group_id for group in log.shard.list_groups()] == ["first", "second"]
+    assert [log.offsets(name) for name in ("first", "second")] == [2, 2]
 
 
 def test_expiry_looks_at_some_offsets_of_a_large_group_at_a_time() -> None:
