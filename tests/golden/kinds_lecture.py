@@ -89,7 +89,7 @@ class KindsLecture(Groups):
     def do_gone(self, rest: str) -> Iterator[str]:
         if "words" in self.bench.image.topics:
             self.bench.remove("words")
-            self.bench.take(self.shard.forget_topics(self.bench.now_ms))
+            self.bench.take(self.shard.forget_topics(["words"], self.bench.now_ms))
             self.bench.advance(0)
         else:
             self.bench.grow("words", 1)

@@ -107,6 +107,8 @@ class ClusterImage:
         self.security = SecurityImage()
         self.index = PartitionIndex()
         """It follows from the rest."""
+        self.gone_names: dict[UUID, str] | None = None
+        """Of topics that were removed since the image's owner put an empty one here, by id; None where nobody asks."""
         self._topics_of_groups: dict[int, dict[UUID, None]] = {}
         """It follows from the topics' configs."""
         self._sharing = Sharing()
@@ -270,6 +272,8 @@ class ClusterImage:
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self.topics_by_id.pop(record.topic_id)
         del self.topics[topic.name]
+        if self.gone_names is not None:
+            self.gone_names[topic.topic_id] = topic.name
         if self._own_topics is not None:
             self._own_topics.pop(topic.topic_id, None)
         self.index.removed(topic.name)

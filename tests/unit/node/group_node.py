@@ -92,6 +92,7 @@ class GroupNode:
         self.table = Table()
         self.controller = Submissions()
         config, image = BrokerConfig(CONFIG | {"log.dirs": str(directory)} | (settings or {})), ClusterImage()
+        image.gone_names = {}
         context = HostContext(
             node_id=1,
             image=image,

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from penstock.coordinator.group.records import (
@@ -253,9 +253,15 @@ class GroupImage(LogImage[AnyRecord]):
         is_written = any(self.group(kind, group_id) is not None for kind in self._kinds)
         return is_written or group_id in self._offsets or self.pending.has_group(group_id)
 
-    def topics(self) -> list[str]:
-        """In which groups have offsets, or may get them when a transaction ends."""
-        return list(dict.fromkeys([*self._readers, *self.pending.topics()]))
+    def topics(self) -> Iterator[str]:
+        """In which groups have offsets, or may get them when a transaction ends; some twice. Groups and offsets may
+        come and go before the next one is asked for.
+        """
+        return chain(list(self._readers), self.pending.topics())
+
+    def has_any_in(self, topic: str) -> bool:
+        """Whether groups have offsets there, or may get them when a transaction ends."""
+        return topic in self._readers or bool(self.pending.places_in(topic))
 
     def readers(self, topic: str) -> list[str]:
         """The groups that have offsets there, or may get them when a transaction ends."""

@@ -7,7 +7,7 @@ of it is written as tombstones and happens when they are committed.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final
 
@@ -33,6 +33,9 @@ EXPIRED_AT_ONCE: Final = 1_000
 
 GROUP_AS_OFFSETS: Final = 50
 """The end of a group takes as long as a look at so many offsets."""
+
+TOPICS_AT_ONCE: Final = 5_000
+"""Topics of groups that are looked for in the metadata before the event loop gets to do something else."""
 
 RETRY_MS: Final = 10_000
 """After a write that failed."""
@@ -90,19 +93,35 @@ def _delete_in(
 # -- topics that are gone ---------------------------------------------------------------------------------------------
 
 
-def forget_topics(table: GroupTable, cluster: ClusterImage, now_ms: int) -> None:
-    """Take away what groups have in topics that are gone now, by and by."""
-    _forget_topics(table, cluster, {}, now_ms)
+def forget_topics(table: GroupTable, cluster: ClusterImage, names: Iterable[str], now_ms: int) -> None:
+    """Take away what groups have in these topics, which are gone now, by and by. No other is looked at."""
+    ahead = {topic for _, topic, _ in table.coming()}
+    _forget(table, cluster, {name: now_ms for name in names if name in ahead or table.image.has_any_in(name)}, now_ms)
 
 
-def _forget_topics(table: GroupTable, cluster: ClusterImage, gone_ms: Mapping[str, int], now_ms: int) -> None:
-    gone = dict.fromkeys((topic for topic in table.topics() if topic not in cluster.topics), now_ms)
-    if gone or gone_ms:
-        table.start_timer(_Walk(table, cluster, {**gone_ms, **gone}).go_on, now_ms)
+def look_for_gone(table: GroupTable, cluster: ClusterImage, now_ms: int) -> None:
+    """Take away what groups have in topics that are not there, by and by: it may be any of theirs."""
+    table.start_timer(_look_at_some, now_ms, table, cluster, table.topics(), {})
+
+
+def _look_at_some(
+    table: GroupTable, cluster: ClusterImage, left: Iterator[str], gone_ms: dict[str, int], now_ms: int
+) -> None:
+    some = list(islice(left, TOPICS_AT_ONCE))
+    gone_ms.update((topic, now_ms) for topic in some if topic not in cluster.topics)
+    if len(some) == TOPICS_AT_ONCE:
+        table.start_timer(_look_at_some, now_ms + 1, table, cluster, left, gone_ms)
+    else:
+        _forget(table, cluster, gone_ms, now_ms)
+
+
+def _forget(table: GroupTable, cluster: ClusterImage, gone_ms: Mapping[str, int], now_ms: int) -> None:
+    if gone_ms:
+        table.start_timer(_Walk(table, cluster, gone_ms).go_on, now_ms)
 
 
 class _Walk:
-    """Over the offsets in topics that are gone, some at a time. What cannot be written is looked for again.
+    """Over the offsets in topics that are gone, some at a time. Where that cannot be written it begins again.
 
     A topic of that name may be made meanwhile: what was committed since is the new one's and stays, all else goes.
     """
@@ -140,7 +159,7 @@ class _Walk:
         if error is not ErrorCode.NONE and not self._has_failed:
             self._has_failed = True
             again_ms = now_ms + RETRY_MS
-            self._table.start_timer(_forget_topics, again_ms, self._table, self._cluster, self._gone_ms)
+            self._table.start_timer(_forget, again_ms, self._table, self._cluster, self._gone_ms)
 
 
 def _is_of(topic: TopicImage, committed: CommittedOffset, gone_ms: int) -> bool:

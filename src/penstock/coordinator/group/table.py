@@ -271,9 +271,13 @@ class GroupTable(Agenda[AnyRecord]):
             yield from self.image.places_in(topic)
             yield from coming.get(topic, ())
 
-    def topics(self) -> list[str]:
-        """In which groups have offsets, or may get them when a transaction ends."""
-        return list(dict.fromkeys([*self.image.topics(), *(topic for _, topic, _ in self.coming())]))
+    def topics(self) -> Iterator[str]:
+        """In which groups have offsets, or may get them when a transaction ends; some twice. Groups and offsets may
+        come and go before the next one is asked for.
+        """
+        coming = [topic for _, topic, _ in self.coming()]
+        yield from self.image.topics()
+        yield from coming
 
     def readers(self, topic: str) -> list[str]:
         """The groups that have offsets there, or may get them."""

@@ -8,7 +8,7 @@ Load first: `read` each record of the partition, then `loaded`. After that keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -382,11 +382,14 @@ class GroupShard(PartitionMachine[AnyRecord]):
         removal.delete_offsets(self._table, token, request, now_ms)
         return self._table.take_effects()
 
-    def forget_topics(self, now_ms: int) -> list[Effect]:
-        """Topics are gone, or may be since these records were written: so are offsets in them, by and by, and share
-        groups read nothing of them any more.
+    def forget_topics(self, names: Sequence[str] | None, now_ms: int) -> list[Effect]:
+        """These topics are gone; None: some may be since these records were written. So are offsets in them, by and by,
+        and share groups read nothing of them any more.
         """
-        removal.forget_topics(self._table, self._cluster, now_ms)
+        if names is None:
+            removal.look_for_gone(self._table, self._cluster, now_ms)
+        else:
+            removal.forget_topics(self._table, self._cluster, names, now_ms)
         if self._shares is not None:
             self._shares.forget_topics(now_ms)
         return self._table.take_effects()

@@ -79,7 +79,7 @@ class ShareTable(Agenda[ShareRecord]):
             self._drops_again = True
             return
         self._is_dropping, self._drops_again = True, False
-        self._in_turns(self._dropped, now_ms)
+        self.timers.set(Timer(self._in_turns, self._dropped), now_ms)  # all coordinators of a node hear of it together
 
     def _dropped(self, key: SharePartitionKey, state: ShareState, now_ms: int) -> ShareRecord | None:
         return None if self.knows(key) else Snapshot(key, None)

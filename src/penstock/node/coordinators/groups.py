@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -69,8 +70,10 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
         super().on_metadata(records)
-        if any(isinstance(record, RemoveTopicRecord) for record in records):
-            self._forget_topics()
+        gone = [record.topic_id for record in records if isinstance(record, RemoveTopicRecord)]
+        if gone:
+            names = self.context.image.gone_names or {}  # nor are they known where a new image came meanwhile
+            self._forget([names[topic_id] for topic_id in gone if topic_id in names])
 
         racks, self._racks = self._racks, _racks(self.context.image)
         topic_ids = _changed(records) if racks == self._racks else None
@@ -82,7 +85,7 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
         super().on_new_image()
         self._racks = _racks(self.context.image)
         self._tell_of_topics(None, new_topics=True)
-        self._forget_topics()
+        self._forget(None)
 
     async def before_departure(self, partition: Partition) -> None:
         """Members commit what they have processed, if configured; what they do not commit in time is read again."""
@@ -109,15 +112,15 @@ class GroupCoordinator(CoordinatorHost[GroupShard]):
 
     def begins_to_serve(self, hosted: Hosted[GroupShard]) -> None:
         """Topics may have gone meanwhile, or while another node served it that did not come to it."""
-        hosted.put(hosted.machine.forget_topics)
+        hosted.put(partial(hosted.machine.forget_topics, None))
 
     def _tell_of_topics(self, topic_ids: Collection[UUID] | None, *, new_topics: bool) -> None:
         for hosted in self.led():
             hosted.machine.topics_changed(topic_ids, new_topics=new_topics)
 
-    def _forget_topics(self) -> None:
+    def _forget(self, names: Sequence[str] | None) -> None:
         for hosted in self.serving():
-            hosted.put(hosted.machine.forget_topics)
+            hosted.put(partial(hosted.machine.forget_topics, names))
 
 
 def _sum(one: Rebalances, other: Rebalances) -> dict[str, tuple[int, int]]:

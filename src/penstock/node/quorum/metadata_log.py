@@ -119,7 +119,9 @@ class MetadataLog:
     # -- who listens --------------------------------------------------------------------------------------------------
 
     def add_listener(self, on_records: OnRecords, on_replaced: OnReplaced) -> None:
-        """They are called with what was committed, after the image got it."""
+        """They are called with what was committed, after the image got it; names of topics that went are in its
+        `gone_names`.
+        """
         self._listeners.append(_Listener(on_records, on_replaced))
 
     def add_leader_listener(self, on_leader: OnLeader) -> None:
@@ -229,6 +231,7 @@ class MetadataLog:
                 yield None
                 records += self._transaction.take(part)
             image = self.image if len(records) <= RECORDS_PER_STEP else self.image.copy()
+            image.gone_names = {}
             pace = Pace(RECORDS_PER_STEP)
             for record in records:
                 image.apply(record)

@@ -16,6 +16,7 @@ from penstock.coordinator.share.records import (
     key_of,
 )
 from penstock.coordinator.share.settings import ShareCoordinatorSettings
+from penstock.metadata.records import RemoveTopicRecord
 from penstock.protocol.errors import DecodeError, ErrorCode
 from penstock.protocol.messages.delete_share_group_state import PartitionData as DeletedPartition
 from penstock.protocol.messages.initialize_share_group_state import PartitionData
@@ -310,6 +311,7 @@ def test_what_was_read_of_a_topic_goes_with_it_also_where_nobody_coordinated() -
     bench.remove_topic()
     bench.holds = False
     bench.restart()
+    bench.advance(0)
     assert kinds(bench) == ["Snapshot", "Snapshot", "end", "end"]
 
 
@@ -385,6 +387,15 @@ def test_topics_that_go_one_after_the_other_are_looked_for_by_one_walk() -> None
     assert len(bench.shard.agenda.timers._heap) < 10
     bench.remove_topic()
     bench.advance(1_000)
+    assert bench.shard.states() == {}
+
+
+def test_all_coordinators_of_a_node_may_hear_of_a_topic_that_goes_in_one_turn() -> None:
+    bench = Bench()
+    bench.initialize()
+    bench.image.apply(RemoveTopicRecord(topic_id=TOPIC))
+    assert bench.shard.topics_deleted(bench.now_ms) == []
+    bench.advance(0)
     assert bench.shard.states() == {}
 
 

@@ -16,6 +16,8 @@ from penstock.metadata.records import (
     MetadataRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
     UnregisterBrokerRecord,
 )
 from penstock.node.api.broker.offset_commit import offset_commit
@@ -34,6 +36,18 @@ async def test_offsets_go_with_their_topic(node: GroupNode) -> None:
     await node.ready()
     await ask(offset_commit, node, 8, commit_request(5))
     node.delete_flights()
+    async with asyncio.timeout(10):
+        while await committed(node):
+            await asyncio.sleep(0)
+
+
+async def test_offsets_go_also_where_their_topic_is_made_again_at_once(node: GroupNode) -> None:
+    with_topics(node)
+    await node.ready()
+    request = commit_request(5)
+    request.topics[0].topic_id = FLIGHTS_ID
+    assert (await ask(offset_commit, node, 10, request)).topics[0].partitions[0].error_code == 0
+    node.tell(RemoveTopicRecord(topic_id=FLIGHTS_ID), TopicRecord(name="flights", topic_id=UUID(int=9)))
     async with asyncio.timeout(10):
         while await committed(node):
             await asyncio.sleep(0)

@@ -17,6 +17,7 @@ from penstock.metadata.records import (
     EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    RemoveTopicRecord,
     TopicRecord,
 )
 from penstock.metadata.snapshot import decode_snapshot, encode_snapshot
@@ -222,6 +223,23 @@ def test_a_large_batch_is_applied_step_by_step_and_no_part_of_it_is_seen(is_in_t
     assert (len(log.image.topics), log.image.offset) == (1001, last)
     assert (heard.names[0], heard.names[-1], heard.replaced) == ("a", "t999", 0)
     assert parts == [1, *[RECORDS_PER_STEP] * (1000 // RECORDS_PER_STEP)]
+
+
+@pytest.mark.parametrize("others", [0, RECORDS_PER_STEP])
+def test_who_hears_that_topics_are_gone_knows_their_names_also_where_they_are_there_again(others: int) -> None:
+    log, _, _ = opened()
+    names: list[dict[UUID, str]] = []
+    log.add_listener(lambda _: names.append(dict(log.image.gone_names or {})), lambda: None)
+    log.committed(batch(0, topic("a"), topic("b")), 0, 1)
+    gone = RemoveTopicRecord(topic_id=topic("a").topic_id)
+    again = TopicRecord(name="a", topic_id=UUID(int=5))
+    more = [topic(f"t{number}") for number in range(others)]
+    for _ in log.committed(batch(2, gone, again, *more), 2, 3 + others) or ():
+        pass
+    log.committed(batch(4 + others, RemoveTopicRecord(topic_id=topic("b").topic_id)), 4 + others, 4 + others)
+    assert names[0] == {}
+    assert names[1:-1] == [{topic("a").topic_id: "a"}] * (2 if others else 1)
+    assert names[-1] == {topic("b").topic_id: "b"}
 
 
 def test_a_snapshot_takes_the_place_of_a_batch_that_is_half_applied() -> None:

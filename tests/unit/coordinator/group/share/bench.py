@@ -80,7 +80,7 @@ class Bench:
     def remove(self, name: str) -> None:
         self.image.apply(RemoveTopicRecord(topic_id=self.image.topics[name].topic_id))
         self.changed(new_topics=False)
-        self.take(self.shard.forget_topics(self.now_ms))
+        self.take(self.shard.forget_topics(None, self.now_ms))
         self.advance(0)
 
     def changed(self, *, new_topics: bool) -> None:

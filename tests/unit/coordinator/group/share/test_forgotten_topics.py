@@ -40,7 +40,7 @@ class Shard:
     def remove(self, number: int) -> None:
         self.image.apply(RemoveTopicRecord(topic_id=self.topics[number]))
         self.shard.topics_changed([self.topics[number]], new_topics=False)
-        assert self.shard.forget_topics(0) == [], "all coordinators of a node are told in one turn"
+        assert self.shard.forget_topics(None, 0) == [], "all coordinators of a node are told in one turn"
 
     def wake(self, now_ms: int) -> int:
         """How many groups are written."""

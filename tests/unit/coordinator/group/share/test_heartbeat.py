@@ -231,7 +231,7 @@ def under_way(reads: dict[str, list[str]], **topics: int) -> Bench:
 def test_a_topic_that_has_gone_meanwhile_is_in_no_target() -> None:
     bench = under_way({"m1": ["a", "b"], "m2": ["a", "b"]}, a=1, b=1)
     bench.remove("b")
-    bench.take(bench.shard.forget_topics(bench.now_ms))
+    bench.take(bench.shard.forget_topics(None, bench.now_ms))
     bench.come_back()
     bench.advance(10)
     assert bench.group.assigning is None
