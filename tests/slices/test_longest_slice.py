@@ -63,6 +63,8 @@ def test_no_slice_is_long(full: Full, case: Case) -> None:
     assert node.longest <= MOST_LINES, node.where
 
 
+LEVELS = [AlterableConfig(name="root", value="INFO") for _ in range(10 * MANY)]
+LOGGERS = AlterConfigsResource(resource_type=ResourceType.BROKER_LOGGER, resource_name="1", configs=LEVELS)
 NEW = [MetadataRequestTopic(name=f"new-{number}") for number in range(50 * MANY)]
 
 
@@ -74,6 +76,7 @@ NEW = [MetadataRequestTopic(name=f"new-{number}") for number in range(50 * MANY)
         (MetadataRequest(topics=NEW, allow_auto_topic_creation=True), 13),
         (DescribeTopicPartitionsRequest(), 0),
         (DescribeLogDirsRequest(topics=None), 4),
+        (IncrementalAlterConfigsRequest(resources=[LOGGERS], validate_only=True), 1),
     ],
     ids=[
         "Metadata",
@@ -81,6 +84,7 @@ NEW = [MetadataRequestTopic(name=f"new-{number}") for number in range(50 * MANY)
         "Metadata of new topics",
         "DescribeTopicPartitions",
         "DescribeLogDirs",
+        "Levels of loggers",
     ],
 )
 def test_nor_is_one_about_all_that_there_is(full: Full, request_: Message, version: int) -> None:

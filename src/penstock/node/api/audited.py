@@ -35,7 +35,8 @@ def audited(context: RequestContext, request: Any, reply: Message, *, as_json: b
     key = api_of_request(request).key
     if not getattr(request, "validate_only", False):
         for change in CHANGES[key](request, reply):
-            _tell(change_line(context, change, as_json=as_json))
+            if change is not None:
+                _tell(change_line(context, change, as_json=as_json))
             if pace.is_due():
                 yield None
     return reply
@@ -55,9 +56,11 @@ def change_line(context: RequestContext, change: str, *, as_json: bool) -> str:
     return json.dumps({"event": "change"} | told)
 
 
-def _rules_made(request: Any, reply: Any) -> Iterator[str]:
+def _rules_made(request: Any, reply: Any) -> Iterator[str | None]:
     for rule, result in zip(request.creations, reply.results, strict=False):
-        if not result.error_code:
+        if result.error_code:
+            yield None
+        else:
             kind = rule.resource_pattern_type
             binding = AclBinding(
                 *(rule.resource_type, rule.resource_name, kind, rule.principal, rule.host),
@@ -66,24 +69,36 @@ def _rules_made(request: Any, reply: Any) -> Iterator[str]:
             yield f"made {rule_text(binding)}"
 
 
-def _rules_removed(request: Any, reply: Any) -> Iterator[str]:
+def _rules_removed(request: Any, reply: Any) -> Iterator[str | None]:
     for found in reply.filter_results:
+        yield None
         for rule in found.matching_acls:
             if not rule.error_code:
                 yield f"removed {rule_text(AclBinding(*(getattr(rule, name) for name in AclBinding._fields)))}"
 
 
-def _users(request: Any, reply: Any) -> Iterator[str]:
-    done = {result.user for result in reply.results if not result.error_code}
+def _users(request: Any, reply: Any) -> Iterator[str | None]:
+    done = set[str]()
+    for result in reply.results:
+        yield None
+        if not result.error_code:
+            done.add(result.user)
     for word, changes in (("removed", request.deletions), ("set", request.upsertions)):
-        yield from (f"{word} {BY_NUMBER[one.mechanism].name} of user {one.name}" for one in changes if one.name in done)
+        for one in changes:
+            is_done = one.name in done
+            yield f"{word} {BY_NUMBER[one.mechanism].name} of user {one.name}" if is_done else None
 
 
-def _configs(request: Any, reply: Any) -> Iterator[str]:
-    done = {(it.resource_type, it.resource_name) for it in reply.responses if not it.error_code}
+def _configs(request: Any, reply: Any) -> Iterator[str | None]:
+    done = set[tuple[int, str]]()
+    for it in reply.responses:
+        yield None
+        if not it.error_code:
+            done.add((it.resource_type, it.resource_name))
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
         if (kind, name) not in done:
+            yield None
             continue
         of = f"of {ResourceType(kind).name} {name or '(all)'}"
         if "config_operation" not in (resource.configs[0].__fields__ if resource.configs else ()):
@@ -95,20 +110,21 @@ def _configs(request: Any, reply: Any) -> Iterator[str]:
             yield f"{word} {config.name}{value} {of}"
 
 
-def _quotas(request: Any, reply: Any) -> Iterator[str]:
+def _quotas(request: Any, reply: Any) -> Iterator[str | None]:
     for entry, answer in zip(request.entries, reply.entries, strict=False):
+        yield None
+        if answer.error_code:
+            continue
         of = ", ".join(
             f"{part.entity_type} {'(default)' if part.entity_name is None else part.entity_name}"
             for part in entry.entity
         )
-        if not answer.error_code:
-            yield from (
-                f"removed {op.key} of {of}" if op.remove else f"set {op.key}={op.value:.17g} of {of}"
-                for op in entry.ops
-            )
+        yield from (
+            f"removed {op.key} of {of}" if op.remove else f"set {op.key}={op.value:.17g} of {of}" for op in entry.ops
+        )
 
 
-def _token_made(request: Any, reply: Any) -> Iterator[str]:
+def _token_made(request: Any, reply: Any) -> Iterator[str | None]:
     if reply.error_code:
         return
     renewers = ", ".join(f"{one.principal_type}:{one.principal_name}" for one in request.renewers) or "nobody else"
@@ -119,7 +135,7 @@ def _token_made(request: Any, reply: Any) -> Iterator[str]:
     )
 
 
-def _token_renewed(request: Any, reply: Any) -> Iterator[str]:
+def _token_renewed(request: Any, reply: Any) -> Iterator[str | None]:
     if not reply.error_code:
         yield f"set the end of the delegation token with mark {_mark(request.hmac)} to {reply.expiry_timestamp_ms}"
 
@@ -128,7 +144,7 @@ def _mark(token_hmac: bytes) -> str:
     return sha256(b"mark" + token_hmac).hexdigest()[:MARK_LENGTH]
 
 
-CHANGES: Final[dict[AnyApiKey, Callable[[Any, Any], Iterator[str]]]] = {
+CHANGES: Final[dict[AnyApiKey, Callable[[Any, Any], Iterator[str | None]]]] = {
     ApiKey.CREATE_ACLS: _rules_made,
     ApiKey.DELETE_ACLS: _rules_removed,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _users,
@@ -139,3 +155,4 @@ CHANGES: Final[dict[AnyApiKey, Callable[[Any, Any], Iterator[str]]]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: _token_renewed,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _token_renewed,
 }
+"""What each says that it has changed; None for what it has not."""

@@ -11,12 +11,14 @@ from penstock.metadata.configs.definitions import ConfigDefinition, ConfigType, 
 from penstock.metadata.configs.effective import ConfigEntry, ConfigSource
 from penstock.node.serving.access import audit_log
 from penstock.node.serving.dispatch import request_log
+from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.incremental_alter_configs import AlterableConfig
 
 ROOT = "root"
 OURS = "penstock"
 SET, DELETE = 0, 1
+CHANGES_A_STEP = 50
 
 _LEVELS = {
     "TRACE": logging.DEBUG,
@@ -39,16 +41,22 @@ def logger_entries() -> Iterator[ConfigEntry]:
         yield ConfigEntry(definition, level, ConfigSource.DYNAMIC_BROKER_LOGGER, False, ())
 
 
-def change_loggers(changes: Sequence[AlterableConfig], *, validate_only: bool) -> None:
+def change_loggers(changes: Sequence[AlterableConfig], *, validate_only: bool) -> Steps[None]:
     """Set levels, or take them back, all or none.
 
     Raises:
         KafkaError: INVALID_CONFIG for a logger or a level that does not exist, INVALID_REQUEST for another operation.
     """
-    loggers = _loggers()
-    levels = {_logger(loggers, change.name): _level(change) for change in changes}
+    loggers, pace = _loggers(), Pace(CHANGES_A_STEP)
+    levels: dict[logging.Logger, int] = {}
+    for change in changes:
+        if pace.is_due():
+            yield None
+        levels[_logger(loggers, change.name)] = _level(change)
     if not validate_only:
         for logger, level in levels.items():  # each has all loggers forget what they know of theirs
+            if pace.is_due():
+                yield None
             logger.setLevel(level)
 
 

@@ -1,10 +1,9 @@
 """The answer to DescribeUserScramCredentials: who can log in with SCRAM, by which mechanism; nothing of passwords."""
 
-from collections import Counter
-
 from penstock.node.roles.broker import Broker
 from penstock.node.roles.controller_node import ControllerNode
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import times_named
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_user_scram_credentials import (
@@ -28,7 +27,7 @@ def describe_scram_users(
             info = CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
             found.setdefault(name, []).append(info)
         yield None
-    wanted = Counter(user.name for user in request.users or ()) or Counter(list(found))
+    wanted = (yield from times_named(user.name for user in request.users or ())) or (yield from times_named(found))
     results, pace = [], Pace(USERS_PER_STEP)
     for name, times in wanted.items():
         results.append(_result(name, found.get(name, []), times))

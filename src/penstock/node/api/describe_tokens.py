@@ -4,6 +4,7 @@ from penstock.metadata.security_records import DelegationTokenRecord
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOKEN, DESCRIBE_TOKENS
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import times_named
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_delegation_token import (
@@ -27,13 +28,14 @@ def describe_tokens(
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not secret:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    wanted = None
-    if request.owners is not None:
-        wanted = {f"{one.principal_type}:{one.principal_name}" for one in request.owners}
+    owners = (f"{one.principal_type}:{one.principal_name}" for one in request.owners or ())
+    wanted = yield from times_named(owners)
     found, pace = list[DescribedDelegationToken](), Pace(TOKENS_PER_STEP)
     for token in list(node.image.security.delegation_tokens.values()):
         own = {token.owner, token.requester, *token.renewers}
-        if (wanted is None or own & wanted) and (context.session.asker in own or _may(context, token)):
+        if (request.owners is None or any(one in wanted for one in own)) and (
+            context.session.asker in own or _may(context, token)
+        ):
             found.append(_described(token, Secret(secret)))
         if pace.is_due():
             yield None

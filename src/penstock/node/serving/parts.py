@@ -7,8 +7,10 @@ topic) is cut, and its answers are joined again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from types import GeneratorType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -170,6 +172,42 @@ def _join(whole: list[Any], more: list[Any], goes_on: bool) -> None:
 def _is_same(one: Message, other: Message) -> bool:
     plain = (name for name, field in one.__fields__.items() if not field.is_array)
     return type(one) is type(other) and all(getattr(one, name) == getattr(other, name) for name in plain)
+
+
+def has_any(items: Iterable[T], test: Callable[[T], bool]) -> Steps[bool]:
+    """Whether one of very many is so."""
+    for some in _some(items):
+        if any(map(test, some)):
+            return True
+        if len(some) == NAMES_A_STEP:
+            yield None
+    return False
+
+
+def times_named(names: Iterable[K]) -> Steps[Counter[K]]:
+    """How often each of very many is named."""
+    times = Counter[K]()
+    for some in _some(names):
+        times.update(some)
+        if len(some) == NAMES_A_STEP:
+            yield None
+    return times
+
+
+def in_order(names: Collection[str]) -> Steps[list[str]]:
+    """A thread sorts very many."""
+    listed = list(names)
+    if len(listed) > NAMES_A_STEP:
+        yield listed.sort
+    else:
+        listed.sort()
+    return listed
+
+
+def _some(items: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(items)
+    while some := list(islice(left, NAMES_A_STEP)):
+        yield some
 
 
 def named_once(

@@ -42,9 +42,12 @@ def describe_log_dirs(
     told: dict[str, dict[str, DescribeLogDirsTopic]] = {path: {} for path in directories}
     failed: dict[str, KafkaError] = {path: one.failure for path, one in directories.items() if one.failure is not None}
     pace = Pace(REPLICAS_A_STEP)
-    for log, partition in _replicas(broker, request):
+    for held in _replicas(broker, request):
         if pace.is_due():
             yield None
+        if held is None:
+            continue
+        log, partition = held
         future = None if partition is None else broker.moves.future_of(partition)
         for replica in ((log, partition, None), (log, partition, future)) if future else ((log, partition, None),):
             path = (replica[2] or log).parent
@@ -58,7 +61,10 @@ def describe_log_dirs(
     )
 
 
-def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[PartitionLog, Partition | None]]:
+def _replicas(
+    broker: Broker, request: DescribeLogDirsRequest
+) -> Iterator[tuple[PartitionLog, Partition | None] | None]:
+    """None for each that is not here."""
     table, groups = broker.partitions, broker.storage_groups
     if request.topics is None:
         yield from ((partition.log, partition) for partition in table)
@@ -72,8 +78,8 @@ def _replicas(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple
             log = groups.own_log(index)
         if held is not None:
             yield held.log, held
-        elif log is not None:
-            yield log, None
+        else:
+            yield None if log is None else (log, None)
 
 
 def _add(

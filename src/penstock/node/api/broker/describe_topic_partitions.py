@@ -5,6 +5,7 @@ partitions, and never more than `max.request.partition.size.limit`. The cursor o
 begins; a topic that it names may have gone meanwhile, then the page begins with the next one.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from penstock.metadata.image import ClusterImage, PartitionImage, TopicImage
@@ -13,6 +14,7 @@ from penstock.node.api.partition_views import ListenerView
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.parts import in_order, times_named
 from penstock.node.serving.rules import Within
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import Resource
@@ -45,7 +47,7 @@ def describe_topic_partitions(
     room = max(1, min(request.response_partition_limit, broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     pace = Pace(PARTITIONS_A_STEP)
-    for name, first in _names_from(image, request):
+    for name, first in (yield from _names_from(image, request)):
         if pace.is_due(OF_A_TOPIC):
             yield None
         if not (context.allows if request.topics else context.shows)(DESCRIBE_TOPIC, name):
@@ -70,15 +72,15 @@ def describe_topic_partitions(
     return response
 
 
-def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) -> Iterator[tuple[str, int]]:
+def _names_from(image: ClusterImage, request: DescribeTopicPartitionsRequest) -> Steps[Iterator[tuple[str, int]]]:
     """The topics of this page and those after it, each with its first partition that is to be told."""
-    names = {topic.name: None for topic in request.topics} or image.topics
+    asked = yield from times_named(topic.name for topic in request.topics)
+    names = yield from in_order(asked or image.topics)
     cursor = request.cursor
-    for name in sorted(names):
-        if cursor is None or name > cursor.topic_name:
-            yield name, 0
-        elif name == cursor.topic_name:
-            yield name, max(0, cursor.partition_index)
+    if cursor is None:
+        return ((name, 0) for name in names)
+    began, first = cursor.topic_name, max(0, cursor.partition_index)
+    return ((name, first if name == began else 0) for name in names[bisect_left(names, began) :])
 
 
 def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:

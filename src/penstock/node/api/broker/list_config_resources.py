@@ -11,7 +11,7 @@ from penstock.metadata.resources import ResourceType
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.node.serving.parts import NAMES_A_STEP
+from penstock.node.serving.parts import NAMES_A_STEP, times_named
 from penstock.node.serving.rules import Whole
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode
@@ -38,7 +38,7 @@ def list_config_resources(
     if context.api_version == 0:
         wanted: list[int] = [ResourceType.CLIENT_METRICS]
     else:
-        wanted = list(dict.fromkeys(request.resource_types)) or list(_TYPES)
+        wanted = list((yield from times_named(request.resource_types))) or list(_TYPES)
     if any(kind not in _TYPES for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     answer, pace = ListConfigResourcesResponse(), Pace(NAMES_A_STEP)

@@ -5,6 +5,7 @@ from typing import Final
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.parts import times_named
 from penstock.node.serving.rules import Told
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import KafkaError
@@ -21,8 +22,8 @@ GROUPS_A_STEP: Final = 100
 )
 def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     """A filter that names nothing lets all groups through; upper or lower case does not matter."""
-    states = {state.lower() for state in request.states_filter}
-    types = {group_type.lower() for group_type in request.types_filter}
+    states = yield from times_named(state.lower() for state in request.states_filter)
+    types = yield from times_named(group_type.lower() for group_type in request.types_filter)
     answer, pace = ListGroupsResponse(), Pace(GROUPS_A_STEP)
     try:
         serving = broker.groups.all_serving()

@@ -13,12 +13,11 @@
 With replica id -2 any replica answers, and the end is that of its own log, as at Kafka's brokers.
 """
 
-from collections import Counter
-
 from penstock.node.partitions.partition import Partition
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.parts import times_named
 from penstock.node.serving.rules import Each
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -52,7 +51,8 @@ PARTITIONS_A_STEP = 10
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 11), rule=(Each(DESCRIBE_TOPIC, ("topics",), "topics"),))
 def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     version = context.api_version
-    asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    every = ((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    times = yield from times_named(every)
     response, pace = ListOffsetsResponse(), Pace(PARTITIONS_A_STEP)
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(name=topic.name)
@@ -61,7 +61,7 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
             told = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             answered.partitions.append(told)
             try:
-                if asked[topic.name, wanted.partition_index] > 1:
+                if times[topic.name, wanted.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, 1 << 15):
                     raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

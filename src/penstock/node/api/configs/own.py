@@ -6,8 +6,8 @@ listener cannot use. It refuses that before the controller hears of it, and what
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from penstock.metadata.configs.broker_rules import LISTENERS_KEY, MAP_KEY, added_listeners, check_cordoned
@@ -18,6 +18,7 @@ from penstock.node.api.commands import audited, handed_on
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import ALTER_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import times_named
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.acls import CLUSTER_NAME
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -27,7 +28,9 @@ CORDONED: Final = "cordoned.log.dirs"
 ResponseT = TypeVar("ResponseT", bound=Any)
 A_STEP: Final = 50
 """Resources, or configs of one."""
-Decide = Callable[[Any], None]
+LONG_TEXT: Final = 10_000
+"""Characters of a list that a thread takes apart."""
+Decide = Callable[[Any], Steps[None]]
 """Answers for a resource in place of the controller; KafkaError."""
 
 
@@ -56,11 +59,11 @@ def with_own_answers(
     """The controller answers for what is not this broker's, and first in the answer. `own` is one without answers yet,
     and `decide` says which resources this broker has to itself.
     """
-    answers: dict[int, Any] = {}
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    others, ours = list[Any](), list[Any]()
+    times = yield from times_named((resource.resource_type, resource.resource_name) for resource in request.resources)
     serving = frozenset(str(node_id) for node_id, other in broker.image.brokers.items() if not other.fenced)
     pace = Pace(A_STEP)
-    for number, resource in enumerate(request.resources):
+    for resource in request.resources:
         if pace.is_due():
             yield None
         deciding = decide(resource)
@@ -71,27 +74,33 @@ def with_own_answers(
         else:
             wrong = None  # the controller says so of all of them
         if deciding is not None and wrong is None:
-            wrong = _refusal(deciding, resource)
-        if deciding is not None or wrong is not None:
-            answers[number] = answer = answer_class(
-                error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-            )
-            if wrong is not None:
-                answer.error_code, answer.error_message = wrong.code, wrong.message
-    others = [resource for number, resource in enumerate(request.resources) if number not in answers]
+            wrong = yield from _refusal(deciding, resource)
+        if deciding is None and wrong is None:
+            others.append(resource)
+            continue
+        answer = answer_class(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        if wrong is not None:
+            answer.error_code, answer.error_message = wrong.code, wrong.message
+        ours.append(resource)
+        own.responses.append(answer)
     response: ResponseT = type(own)()
     if others:
         response = yield handed_on(broker, context, request.replace(resources=others), type(own))
-    own.responses = list(answers.values())
-    ours = [resource for number, resource in enumerate(request.resources) if number in answers]
     yield audited(broker, context, request.replace(resources=ours), own)
     response.responses += own.responses
     return response
 
 
-def _refusal(decide: Decide, resource: Any) -> KafkaError | None:
+def apart(work: Callable[[str], Any], text: str) -> Steps[Any]:
+    """What comes of a text; of a long one in a thread."""
+    return (yield partial(work, text)) if len(text) > LONG_TEXT else work(text)
+
+
+def _refusal(decide: Decide, resource: Any) -> Steps[KafkaError | None]:
     try:
-        decide(resource)
+        yield from decide(resource)
     except KafkaError as error:
         return error
     return None
@@ -113,14 +122,19 @@ def _wrong_here(
     if name != str(broker.node_id):
         return _ask_the_other(broker) if name in serving else None
     changes = yield from changes_of(broker, resource.configs)
+    then, has_keys, pace = dict[str, str | None](), False, Pace(A_STEP)
     try:
         for change in changes:
+            if pace.is_due():
+                yield None
             if change.name == CORDONED and change.given:
-                check_cordoned(tuple(items(change.given)), broker.config.log_dirs)
+                yield from apart(partial(_check_cordoned, broker.config.log_dirs), change.given)
+            then[change.name] = change.then
+            has_keys = has_keys or "ssl." in change.name
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
     try:
-        yield _check_listeners(broker, {change.name: change.then for change in changes})
+        yield _check_listeners(broker, then, has_keys=has_keys)
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     return None
@@ -131,8 +145,12 @@ def _ask_the_other(broker: Broker) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-async def _check_listeners(broker: Broker, then: Mapping[str, str | None]) -> None:
-    """Raises ConfigError."""
+def _check_cordoned(log_dirs: tuple[str, ...], text: str) -> None:
+    check_cordoned(tuple(items(text)), log_dirs)
+
+
+async def _check_listeners(broker: Broker, then: Mapping[str, str | None], *, has_keys: bool) -> None:
+    """Raises ConfigError. `has_keys`: some of these are of TLS."""
 
     def text(key: str) -> str | None:
         return then[key] if key in then else broker.config.text(key)
@@ -141,7 +159,7 @@ async def _check_listeners(broker: Broker, then: Mapping[str, str | None]) -> No
     added = added_listeners(broker.config, text) if asks_for_listeners else ()
     _check_log_ins([one.name for one in added if one.security_protocol in WITH_SASL], text)
     with_tls = [one.name for one in added if one.security_protocol in WITH_TLS]
-    if any("ssl." in key for key in then):
+    if has_keys:
         with_tls += broker.config.listeners_with_tls
     await _check_keys(broker, with_tls, then)
 

@@ -6,13 +6,14 @@ pattern of ids (KIP-1152), which a thread looks at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
 from penstock.coordinator.transaction.transaction import NAMED, Transaction
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.parts import times_named
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.expressions.matcher import Matcher
@@ -30,12 +31,12 @@ ANY_DURATION: Final = -1
 def list_transactions(
     broker: Broker, context: RequestContext, request: ListTransactionsRequest
 ) -> Steps[ListTransactionsResponse]:
-    unknown = [name for name in request.state_filters if name not in NAMED]
+    unknown = yield from _unknown(request.state_filters)
     try:
         serving = broker.transactions.all_serving()
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
-    passes = _filter(request, broker.transactions.now_ms())
+    passes = yield from _filter(request, broker.transactions.now_ms())
     states: list[TransactionState] = []
     pace = Pace(IDS_A_STEP)
     for hosted in serving:
@@ -58,14 +59,25 @@ def list_transactions(
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=states)
 
 
+def _unknown(names: Iterable[str]) -> Steps[list[str]]:
+    found, pace = list[str](), Pace(IDS_A_STEP)
+    for name in names:
+        if name not in NAMED:
+            found.append(name)
+        if pace.is_due():
+            yield None
+    return found
+
+
 def _fitting(states: list[TransactionState], pattern: str) -> list[TransactionState]:
     """Those with an id that fits as a whole. Raises ExpressionError."""
     matches = Matcher(pattern).matches
     return [state for state in states if matches(state.transactional_id)]
 
 
-def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
-    producers, states = frozenset(request.producer_id_filters), frozenset(request.state_filters)
+def _filter(request: ListTransactionsRequest, now_ms: int) -> Steps[Callable[[Transaction], bool]]:
+    producers = yield from times_named(request.producer_id_filters)
+    states = yield from times_named(request.state_filters)
     since_ms = None if request.duration_filter <= ANY_DURATION else now_ms - request.duration_filter
 
     def passes(known: Transaction) -> bool:

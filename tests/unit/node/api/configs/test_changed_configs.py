@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.serving.audit import Audit
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.session import Principal, Session
-from penstock.node.serving.slices import Slices
+from penstock.node.serving.slices import Slices, at_once
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_configs as of_older
 from penstock.protocol.messages import incremental_alter_configs as of_newer
@@ -181,6 +182,29 @@ async def test_a_broker_that_is_named_twice_is_refused_by_who_refuses_that(
     assert code == REFUSED
 
 
+@pytest.mark.parametrize(
+    ("key", "operation", "code"),
+    [("cordoned.log.dirs", 0, ErrorCode.INVALID_CONFIG), ("log.cleaner.threads", 2, REFUSED)],
+)
+async def test_a_thread_takes_a_long_list_apart(
+    monkeypatch: pytest.MonkeyPatch, key: str, operation: int, code: int
+) -> None:
+    threads: list[int] = []
+    items = own.items
+
+    def noted(text: str) -> list[str]:
+        threads.append(threading.get_ident())
+        return items(text)
+
+    for module in (own, incremental_alter_configs):
+        monkeypatch.setattr(module, "items", noted)
+    change = of_newer.AlterableConfig(name=key, config_operation=operation, value="/nowhere," * own.LONG_TEXT)
+    api = (*NEWER[:3], lambda *_: change)
+    assert (await answered(monkeypatch, api, {key: ""}))[0] == code
+    assert threads
+    assert threading.get_ident() not in threads
+
+
 def steps_before_the_first_wait(steps: Any) -> int:
     count = 0
     for step in steps:
@@ -203,7 +227,8 @@ def test_very_many_configs_of_this_broker_are_looked_at_in_steps(api: Any) -> No
     function, request, resource, change = api
     configs = [change(f"key-{number}", "v") for number in range(5 * A_STEP - 1)]
     asked = [resource(resource_type=ResourceType.BROKER, resource_name="1", configs=configs)]
-    assert steps_before_the_first_wait(function(broker_of(), ALTERED, request(resources=asked))) == 4
+    steps = steps_before_the_first_wait(function(broker_of(), ALTERED, request(resources=asked)))
+    assert steps == 2 * 4, "at what they say, and at what they may not"
 
 
 def test_a_long_value_counts_as_several_configs() -> None:
@@ -240,5 +265,5 @@ def test_long_lists_are_joined_by_one_look_at_each_item(
     change = of_newer.AlterableConfig(
         name="listener.name.safe.ssl.cipher.suites", config_operation=operation, value=given
     )
-    assert incremental_alter_configs._text_then(broker, change) == ",".join(map(str, then))
+    assert at_once(incremental_alter_configs._text_then(broker, change)) == ",".join(map(str, then))
     assert Item.compared <= 100
