@@ -8,7 +8,7 @@ import pytest
 from tests.unit.coordinator.group.consumer.bench import Bench, topic_id
 
 from penstock.coordinator.group.consumer import topic_hashes, xxh3
-from penstock.coordinator.group.consumer.topic_hashes import AT_ONCE
+from penstock.coordinator.group.consumer.topic_hashes import AT_ONCE, TOGETHER_AT_ONCE
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.consumer.xxh3 import xxh3_64
 from penstock.coordinator.timers import Timers
@@ -236,3 +236,52 @@ def test_only_if_the_topic_that_is_being_hashed_changes_is_it_hashed_anew() -> N
 def test_so_many_topics_and_partitions_are_hashed_at_once(partitions: int, is_at_once: bool) -> None:
     hashes = topic_hashes.TopicHashes(Bench(a=partitions).image)
     assert (hashes.of([hashes._image.topics["a"]]) is not None) is is_at_once
+
+
+def some_topics(count: int) -> tuple[topic_hashes.TopicHashes, list[TopicImage]]:
+    """All of them are known one by one."""
+    image = ClusterImage()
+    topics = [TopicImage(f"t{number}", UUID(int=number)) for number in range(count)]
+    hashes = topic_hashes.TopicHashes(image)
+    for topic in topics:
+        assert hashes.of([topic]) is not None
+    return hashes, topics
+
+
+def at_once(hashes: topic_hashes.TopicHashes, topics: list[TopicImage]) -> int:
+    joined = b"".join(hashes._hashes[topic.topic_id.int] for topic in topics)
+    signed: int = struct.unpack("<q", struct.pack("<Q", xxh3_64(joined)))[0]
+    return signed
+
+
+def end(hashes: topic_hashes.TopicHashes) -> int:
+    turns = 1
+    while hashes.make_some():
+        turns += 1
+    return turns
+
+
+def test_one_hash_of_very_many_known_topics_is_made_some_at_a_time_and_kept() -> None:
+    hashes, topics = some_topics(20_000)
+    assert hashes.of(topics) is None
+    assert hashes.of(topics[:-1]) is None
+    assert end(hashes) > 2 * 20_000 * 8 // (topic_hashes.STEPS_AT_ONCE * 2_048)
+    assert hashes.of(topics) == at_once(hashes, topics)
+    assert hashes.of(topics[:-1]) == at_once(hashes, topics[:-1])
+    hashes.changed([topics[0].topic_id])
+    assert hashes.of(topics) is not None, "it is as it was"
+
+
+@pytest.mark.parametrize(("count", "is_at_once"), [(TOGETHER_AT_ONCE, True), (TOGETHER_AT_ONCE + 1, False)])
+def test_the_hash_of_not_so_many_is_made_at_once(count: int, is_at_once: bool) -> None:
+    hashes, topics = some_topics(count)
+    assert hashes.of(topics) == (at_once(hashes, topics) if is_at_once else None)
+
+
+def test_of_hashes_of_many_topics_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_hashes, "TOGETHER_KEPT", 2)
+    hashes, topics = some_topics(TOGETHER_AT_ONCE + 3)
+    for begin in (0, 1, 0, 2):
+        if hashes.of(topics[begin:]) is None:
+            end(hashes)
+    assert [hashes.of(topics[begin:]) is None for begin in (0, 1, 2)] == [False, True, False]
