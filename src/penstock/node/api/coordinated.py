@@ -29,6 +29,8 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _CALLERS_KEPT: Final = 4_096
+_OPERATIONS_AS_NAMES: Final = 20
+"""What a client may do with a group takes as long to find out as so many names take."""
 _USUAL_NAME: Final = 256
 """Characters of a client id: longer ones are not remembered, as each may have 32 kB."""
 
@@ -119,10 +121,13 @@ def each_once(group_ids: Iterable[str], describe: Callable[[str], T]) -> Steps[l
     return list(found.values())
 
 
-def with_operations(context: RequestContext, request: Any, groups: Iterable[Any]) -> None:
+def with_operations(context: RequestContext, request: Any, groups: Iterable[Any]) -> Steps[None]:
     """Of those of which anything is told, if the request asks for that."""
+    pace = Pace(NAMES_A_STEP)
     for group in groups if request.include_authorized_operations else ():
         is_told = group.error_code == ErrorCode.NONE
+        if pace.is_due(_OPERATIONS_AS_NAMES if is_told else 1):
+            yield None
         operations = context.operations_on(Resource.GROUP, group.group_id) if is_told else NOT_ASKED
         group.authorized_operations = operations
 

@@ -22,6 +22,7 @@ from penstock.node.api.broker import (
     list_offsets,
 )
 from penstock.node.api.configs import alter_configs, incremental_alter_configs
+from penstock.node.api.coordinated import with_operations
 from penstock.node.api.transactions import list_transactions
 from penstock.node.serving.handler import RequestContext
 from penstock.node.serving.parts import NAMES_A_STEP, has_any, in_order, times_named
@@ -33,6 +34,7 @@ from penstock.protocol.messages import (
     alter_user_scram_credentials,
     create_acls,
     describe_delegation_token,
+    describe_groups,
     describe_user_scram_credentials,
 )
 from penstock.protocol.messages import alter_configs as of_older
@@ -180,6 +182,12 @@ def rules_told() -> Steps[Any]:
     return audit(request, create_acls.CreateAclsResponse(results=told))
 
 
+def operations(error: int) -> Steps[Any]:
+    groups = Watched(describe_groups.DescribedGroup(group_id=name, error_code=error) for name in NAMES)
+    request = describe_groups.DescribeGroupsRequest(include_authorized_operations=True)
+    return with_operations(CONTEXT, request, groups)
+
+
 REQUESTS: dict[str, Callable[[], Steps[Any]]] = {
     "configs of topics": lambda: altering(Watched(resources(of_newer, ResourceType.TOPIC, "t"))),
     "configs of topics, older": lambda: altering(Watched(resources(of_older, ResourceType.TOPIC, "t")), is_older=True),
@@ -205,6 +213,8 @@ REQUESTS: dict[str, Callable[[], Steps[Any]]] = {
     "types": lambda: list_config_resources.list_config_resources(
         BROKER, CONTEXT, of_resources.ListConfigResourcesRequest(resource_types=Watched([2] * MANY))
     ),
+    "operations on groups": lambda: operations(0),
+    "operations on groups that are not there": lambda: operations(ErrorCode.GROUP_ID_NOT_FOUND),
     "changed configs": configs_told,
     "changed users": users_told,
     "changed quotas": quotas_told,

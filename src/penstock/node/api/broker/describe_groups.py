@@ -27,7 +27,7 @@ def describe_groups(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> Steps[DescribeGroupsResponse]:
     groups = yield from each_once(request.groups, partial(_describe, broker, context.api_version))
-    with_operations(context, request, groups)
+    yield from with_operations(context, request, groups)
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -25,7 +25,7 @@ def consumer_group_describe(
 ) -> Steps[ConsumerGroupDescribeResponse]:
     describe = partial(_describe, broker, context)
     groups = yield from each_once(request.group_ids, describe)
-    with_operations(context, request, groups)
+    yield from with_operations(context, request, groups)
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

@@ -26,7 +26,7 @@ def streams_group_describe(
 ) -> Steps[StreamsGroupDescribeResponse]:
     describe = partial(_describe, broker, context, with_description=request.include_topology_description)
     groups = yield from each_once(request.group_ids, describe)
-    with_operations(context, request, groups)
+    yield from with_operations(context, request, groups)
     return StreamsGroupDescribeResponse(groups=groups)
 
 
