@@ -376,7 +376,7 @@ def test_what_topics_that_are_gone_leave_behind_is_looked_for_again_once() -> No
     for error, timers in [(NONE, 0), (FAILED, 1), (FAILED, 1), (NONE, 1)]:
         walk._wrote(error, AT_MS)
         assert len(table.timers._heap) - before == timers
-    assert max(deadline_ms for deadline_ms, _, timer in table.timers._heap if timer.fire is removal._forget_topics) == (
+    assert max(deadline_ms for deadline_ms, _, timer in table.timers._heap if timer.fire is removal._forget) == (
         AT_MS + removal.RETRY_MS
     )
 
