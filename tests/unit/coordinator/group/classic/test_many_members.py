@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.coordinator.effects import Append, Effect, Reply
+from penstock.coordinator.group.classic.join import MOST_PROTOCOLS
 from penstock.coordinator.group.classic.member import Caller, Member
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.shards.groups import GroupShard
@@ -31,6 +32,16 @@ def join_request(protocol_type: str = "consumer", rebalance_timeout_ms: int = 50
         protocol_type=protocol_type,
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
     )
+
+
+@pytest.mark.parametrize(("count", "codes"), [(MOST_PROTOCOLS, []), (MOST_PROTOCOLS + 1, [ErrorCode.INVALID_REQUEST])])
+def test_a_member_knows_so_many_protocols(count: int, codes: list[ErrorCode]) -> None:
+    shard = GroupShard(GroupSettings(), random.Random(1), ClusterImage())
+    shard.loaded(0)
+    request = join_request()
+    request.protocols = [JoinGroupRequestProtocol(name=f"p{number}", metadata=b"m") for number in range(count)]
+    answers: list[Any] = shard.join("token", request, Caller("c", "/h", 3), 0)
+    assert [one.response.error_code for one in answers] == codes
 
 
 def joined_shard(request: JoinGroupRequest | None = None) -> tuple[GroupShard, list[HeartbeatRequest]]:

@@ -14,6 +14,7 @@ from tests.unit.coordinator.group.consumer.both import (
     synced,
 )
 
+from penstock.coordinator.group.classic.join import MOST_PROTOCOLS
 from penstock.coordinator.group.settings import Bounded, MigrationPolicy
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
@@ -70,6 +71,8 @@ def test_a_newcomer_is_told_its_id_joins_and_gets_what_is_free() -> None:
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"metadata": b"\0", "version": 3}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"session_timeout_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"protocols": ("range",) * MOST_PROTOCOLS}, ErrorCode.MEMBER_ID_REQUIRED),
+        ({"protocols": ("range",) * (MOST_PROTOCOLS + 1)}, ErrorCode.INVALID_REQUEST),
         ({"group_instance_id": "i9", "member_id": "x"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
