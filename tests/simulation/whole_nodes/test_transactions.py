@@ -57,7 +57,7 @@ def test_a_cut_that_takes_too_much_of_the_index(monkeypatch: pytest.MonkeyPatch)
         cut_to(self, 0, base_offset)
 
     monkeypatch.setattr(AbortedTransactions, "cut_to", cut_all)
-    assert is_found_with(seeds(20), LONELY, "the abort at", "was aborted, and")
+    assert is_found_with(seeds(20, first=1), LONELY, "the abort at", "was aborted, and", "has committed its own")
 
 
 def test_pending_offsets_that_the_next_coordinator_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:

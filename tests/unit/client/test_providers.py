@@ -15,7 +15,6 @@ from penstock.client.providers import (
     FileConfigProvider,
     ProviderError,
     Providers,
-    Resolved,
     ShortLived,
     built_in,
     resolved,
@@ -73,7 +72,12 @@ def test_each_has_its_own_parameters(found: Providers) -> None:
     ],
 )
 def test_what_is_a_reference(found: Providers, text: str, stands_for: str) -> None:
-    assert found.look_up({"key": text}) == Resolved({"key": stands_for}, None)
+    resolved = found.look_up({"key": text})
+    assert (resolved.config, resolved.good_for_ms) == ({"key": stands_for}, None)
+    told = text
+    for reference, value in resolved.looked_up.items():
+        told = told.replace(reference, value)
+    assert told == stands_for
 
 
 def test_it_is_good_for_as_long_as_the_first_to_end(found: Providers) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from penstock.client.producer import Producer
@@ -17,7 +19,7 @@ class Parts:
 
     def __init__(self) -> None:
         self.log: list[object] = []
-        self.number, self.stopped = 1, False
+        self.number, self.stopped, self.taking = 1, False, 1
         self.fails: dict[str, BaseException] = {}
         self.transactions: Parts | None = self
 
@@ -46,6 +48,12 @@ class Parts:
         self._note("present", "present")
         return self.number
 
+    @contextmanager
+    def taking_no_more(self) -> Iterator[None]:
+        self.taking -= 1
+        yield
+        self.taking += 1
+
     def prepare(self) -> Any:
         return "prepared"
 
@@ -56,7 +64,7 @@ class Parts:
     # the sender
 
     def wake(self) -> None:
-        self.log.append("wake")
+        self.log.append("wake" if self.taking else "wake, nothing more is taken")
 
     def abandon(self, error: Exception) -> None:
         self.log.append(str(error))

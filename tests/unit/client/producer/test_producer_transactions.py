@@ -21,6 +21,7 @@ from penstock.client.values import OffsetAndMetadata, TopicPartition
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 P = TopicPartition("t", 0)
+LAST = "nothing more is taken"
 PASSING, FINAL = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE), KafkaError(ErrorCode.INVALID_TXN_STATE)
 
 
@@ -29,7 +30,8 @@ async def test_what_is_sent_within_is_committed() -> None:
     async with made.transaction() as within:
         assert within is made
         parts.log.append("work")
-    assert parts.log == ["begin", "work", "wake", "check", "commit"]
+    assert parts.log == ["begin", "work", f"wake, {LAST}", "check", "commit"]
+    assert parts.taking == 1
 
 
 @pytest.mark.parametrize(
@@ -84,10 +86,10 @@ async def test_each_call_is_handed_on() -> None:
         ("add offsets", {P: OffsetAndMetadata(3)}, reader),
         ("add offsets", {}, reader),
         ("add offsets", {P: OffsetAndMetadata(4)}, "g"),
-        "wake",
+        f"wake, {LAST}",
         "check",
         "commit",
-        "wake",
+        f"wake, {LAST}",
         ("complete", None),
     ]
 
@@ -110,13 +112,20 @@ class Emptying:
     """A buffer that is empty after so many looks."""
 
     def __init__(self, looks: int) -> None:
-        self.looks, self.flushing = looks, False
-        self.seen: list[bool] = []
+        self.looks, self.flushing = looks, 0
+        self.seen: list[int] = []
 
     def __bool__(self) -> bool:
         self.seen.append(self.flushing)
         self.looks -= 1
         return self.looks >= 0
+
+    def waiting(self) -> list[tuple[TopicPartition, int]]:
+        return [(P, 7)]
+
+    def holds(self, partition: TopicPartition, number: int) -> bool:
+        assert (partition, number) == (P, 7)
+        return bool(self)
 
 
 async def test_an_abort_waits_for_what_is_on_its_way() -> None:
@@ -124,7 +133,8 @@ async def test_an_abort_waits_for_what_is_on_its_way() -> None:
     made._accumulator = Emptying(2)  # type: ignore[assignment]
     await made.abort_transaction()
     gone = "the transaction was aborted"
-    assert parts.log == [gone, "wake", "progress", gone, "wake", "progress", gone, "abort"]
+    assert parts.log == [gone, *(f"wake, {LAST}", "progress", gone) * 2, "abort"]
+    assert parts.taking == 1
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -142,4 +152,4 @@ async def test_a_flush_waits_without_lingering(*, fails: bool) -> None:
     else:
         await made.flush()
         assert parts.log == ["wake", "progress", "progress"]
-    assert (buffer.seen, buffer.flushing) == ([True] * (1 if fails else 3), False)
+    assert (buffer.seen, buffer.flushing) == ([1] * (1 if fails else 3), 0)

@@ -113,7 +113,8 @@ async def test_what_a_group_holds_of_what_is_led_here(monkeypatch: pytest.Monkey
 def test_what_may_be_done_is_told_who_asks(asks: bool, code: ErrorCode, told: int) -> None:
     group = SimpleNamespace(group_id="g", error_code=code, authorized_operations=0)
     context = SimpleNamespace(operations_on=lambda resource, name: 9 if name == "g" else 1)
-    with_operations(cast("Any", context), SimpleNamespace(include_authorized_operations=asks), [group])
+    asked = with_operations(cast("Any", context), SimpleNamespace(include_authorized_operations=asks), [group])
+    assert list(asked) == []
     assert group.authorized_operations == told
 
 
