@@ -308,3 +308,35 @@ async def test_what_is_taken_is_told_once_its_deliveries_are_written() -> None:
     assert {at: it.acquired for (_, at), it in fetch.taken.items()} == {0: [Acquired(0, 1, 1)], 3: [Acquired(0, 2, 1)]}
     assert {at: it for (_, at), it in fetch.refused.items()} == {1: NOT_LEADER}
     await fetch.counted()
+
+
+@pytest.mark.parametrize(("count", "in_slices"), [(1, False), (2, False), (3, True)])
+async def test_very_many_places_are_looked_at_in_slices(
+    monkeypatch: pytest.MonkeyPatch, count: int, in_slices: bool
+) -> None:
+    monkeypatch.setattr(fetching, "AT_ONCE", 2)
+    sliced: list[tuple[int, int]] = []
+
+    async def each(items: Sequence[Any], most: int, do: Callable[[Sequence[Any]], object]) -> None:
+        sliced.append((len(items), most))
+        do(items)
+
+    places = [Place([1]) for _ in range(count)]
+    fetch = Group(*places).fetch()
+    await fetch.wait_and_take(cast("Any", SimpleNamespace(each=each)))
+    assert sliced == ([(count, 2)] if in_slices else [])
+    assert numbers(fetch.taken) == list(range(count))
+
+
+async def test_it_waits_as_long_as_the_member_said() -> None:
+    ends: list[float] = []
+
+    async def is_woken_before(ends_s: float) -> bool:
+        ends.append(ends_s)
+        return False
+
+    fetch = Group(Place([None, None])).fetch(max_wait_ms=10**9)
+    fetch._is_woken_before = is_woken_before  # type: ignore[method-assign]
+    began_s = asyncio.get_running_loop().time()
+    await fetch.wait_and_take(cast("Any", None))
+    assert [round((it - began_s) / 1000) for it in ends] == [1000]

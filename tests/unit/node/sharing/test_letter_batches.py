@@ -13,6 +13,7 @@ from penstock.metadata.image import ClusterImage
 from penstock.node.sharing import letter_batches
 from penstock.node.sharing.dead_letter_topics import create, why_not
 from penstock.node.sharing.letter_batches import MOST_UNPACKED, Letter, Origin, letter_batch, records_in
+from penstock.protocol.batch import HEADER_SIZE
 from penstock.protocol.compression import Compression
 from penstock.protocol.errors import KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -107,6 +108,7 @@ def test_what_members_said_keeps_no_letter_from_its_topic() -> None:
     [
         ("", "has no topic of dead letters any more"),
         ("__consumer_offsets", "the cluster's own"),
+        ("__own", "the cluster's own"),
         ("dlq.source", "would get its own records"),
         ("orders", "does not begin with 'dlq.'"),
         ("dlq.off", "is not for dead letters"),
@@ -145,6 +147,7 @@ async def test_a_topic_is_made_for_letters_whose_own_time_counts(error: int) -> 
     controller = Controller(error)
     await create("dlq.x", controller)  # type: ignore[arg-type]
     (topic,) = controller.made
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == ("dlq.x", -1, -1), "as the cluster has it"
     configs = {it.name: it.value for it in topic.configs}
     assert configs == {"errors.deadletterqueue.group.enable": "true", "message.timestamp.type": "CreateTime"}
     with pytest.raises(KafkaError):
@@ -162,3 +165,10 @@ def test_a_batch_without_any_of_the_records_is_not_unpacked(monkeypatch: pytest.
     batches = [encode_batch([Record(value=b"v"), Record(value=b"w")], base_offset=offset) for offset in (0, 2, 4)]
     found, last = records_in(b"".join(batches), [3, 9])
     assert ([*found], last, unpacked) == ([3], 5, [len(batches[0])])
+
+
+@pytest.mark.parametrize(("beside", "count"), [(-1, 1), (0, 2), (1, 2)])
+def test_a_batch_takes_what_just_fits(beside: int, count: int) -> None:
+    (one,) = {letter_batches._size(record) for record in packed({})}
+    most = HEADER_SIZE + 2 * one + beside
+    assert letter_batch(LETTERS, {}, ORIGIN, 77, most, may_repeat=False)[1] == count

@@ -11,7 +11,6 @@ import pytest
 from penstock.log.log_slice import LogSlice
 from penstock.node.partitions.partition import Later
 from penstock.node.sharing import shared as module
-from penstock.node.sharing.dead_letter_topics import why_not
 from penstock.node.sharing.progress import UNKNOWN_MS
 from penstock.node.sharing.share_metrics import Counted, register_shares
 from penstock.node.sharing.shared import BETWEEN_LOOKS_MS, LAST_OFFSET, Found, Shared
@@ -311,32 +310,6 @@ def test_acknowledgements_are_counted_by_record() -> None:
     counted = Counted()
     counted.holds([Acknowledgement(3, 7, (ACCEPT,)), Acknowledgement(8, 10, (ACCEPT, REJECT, RELEASE))])
     assert counted.acknowledged == {ACCEPT: 6, REJECT: 1, RELEASE: 1}
-
-
-@pytest.mark.parametrize(
-    ("name", "set_to", "creates", "why"),
-    [
-        ("dlq.a", "true", False, None),
-        ("dlq.a", "TRUE", False, None),
-        ("dlq.a", "false", True, "set its errors.deadletterqueue.group.enable=true"),
-        ("dlq.a", None, True, "set its errors.deadletterqueue.group.enable=true"),
-        ("dlq.b", "true", True, None),
-        ("dlq.b", "true", False, "there is no topic dlq.b"),
-        ("", "true", True, "the group has no topic of dead letters any more"),
-        ("__own", "true", True, "__own is a topic of the cluster's own"),
-        ("__consumer_offsets", "true", True, "__consumer_offsets is a topic of the cluster's own"),
-        ("dlq.source", "true", True, "would get its own records as dead letters again"),
-        ("a", "true", True, "does not begin with 'dlq.'"),
-    ],
-)
-def test_which_topics_take_dead_letters(name: str, set_to: str | None, creates: bool, why: str | None) -> None:
-    config: Any = SimpleNamespace(
-        errors_deadletterqueue_topic_name_prefix="dlq.", errors_deadletterqueue_auto_create_topics_enable=creates
-    )
-    configs = {} if set_to is None else {"errors.deadletterqueue.group.enable": set_to}
-    image: Any = SimpleNamespace(topics={"dlq.a": None}, config_of=lambda kind, topic: configs)
-    found = why_not(name, "dlq.source", image, config)
-    assert found is None if why is None else why in (found or "")
 
 
 @pytest.mark.parametrize(
