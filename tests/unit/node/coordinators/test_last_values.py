@@ -101,6 +101,7 @@ def test_batches_of_known_forms_are_taken_up_to_the_first_other_one() -> None:
     for _ in range(2):
         take(latest, [(b"k", b"0"), (b"l", b"0")])
     again = [bytes(encode_batch(known, base_offset=base)) for base in (10, 20)]
+    assert latest.take_again(b"".join(again), 0, -1) == (2 * len(again[0]), 22), "the last one ends where the data do"
     others = [
         encode_batch(known, base_offset=30, producer_id=7, producer_epoch=0, is_transactional=True),
         encode_batch(known, base_offset=30, compression=Compression.GZIP),

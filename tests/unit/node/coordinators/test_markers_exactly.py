@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.coordinators.test_markers import T0, T1, T2, Brokers, begun, job, turns, written
 
 from penstock.coordinator.effects import Markers
-from penstock.node.coordinators.markers import MarkerSender
+from penstock.node.coordinators.markers import MarkerSender, _Waiting
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
@@ -135,3 +135,17 @@ async def test_a_refusal_of_a_broker_is_told_as_it_is() -> None:
     for code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
         brokers.error = KafkaError(code)
         assert await written(MarkerSender(brokers), job(7, T0)) == {T0: code}
+
+
+async def test_what_comes_in_the_moment_in_which_a_request_is_given_up_is_sent_all_the_same() -> None:
+    brokers = Brokers()
+    brokers.may_answer.clear()
+    sender = MarkerSender(brokers)
+    (sent,) = await begun(sender, job(0, T0))
+    brokers.leaders[T0] = 2
+    sender.follow()
+    answer = sender._queue(1, _Waiting(job(9, T2), [T2]))
+    await turns()
+    assert brokers.asked == [(1, [0]), (1, [9])]
+    brokers.may_answer.set()
+    assert [await sent, await answer] == [{T0: MOVED}, {T2: ErrorCode.NONE}]

@@ -141,3 +141,20 @@ async def test_the_first_that_is_asked_creates_the_topic() -> None:
         ErrorCode.COORDINATOR_NOT_AVAILABLE
     }
     assert brokers.asked == []
+
+
+async def test_a_topic_without_partitions_is_not_created_and_has_no_coordinator() -> None:
+    states, brokers, controller = made((1,))
+    states._context.image.topics[SHARE_GROUP_STATE].partitions.clear()
+    answer: Any = await states.done(job(1))
+    assert (brokers.asked, controller.commands) == ([], [])
+    codes = {one.error_code for found in answer.results for one in found.partitions}
+    assert codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+async def test_a_request_about_nothing_asks_nobody() -> None:
+    states, brokers, controller = made(())
+    answer: Any = await states.done(
+        AtShareCoordinators(InitializeShareGroupStateRequest(), InitializeShareGroupStateResponse)
+    )
+    assert (answer.results, brokers.asked, controller.commands) == ([], [], [])

@@ -14,6 +14,7 @@ from penstock.coordinator.shards.transactions import TransactionShard
 from penstock.metadata.features import TRANSACTION_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.metadata.records import FeatureLevelRecord, MetadataRecord, NoOpRecord, RemoveTopicRecord, TopicRecord
+from penstock.node.coordinators.groups import GroupCoordinator
 from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.coordinators.shares import ShareCoordinator
 from penstock.node.coordinators.transaction_metrics import register_transactions
@@ -155,3 +156,16 @@ def test_who_coordinates_what_is_a_share_partition(monkeypatch: pytest.MonkeyPat
         with pytest.raises(KafkaError) as refused:
             host.coordinator(key, "A")
         assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_keys_of_coordinators_have_their_numbers() -> None:
+    assert [host.key_type for host in (GroupCoordinator, TransactionCoordinator, ShareCoordinator)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("partitions", [None, 0])
+def test_keys_of_a_topic_that_is_not_there_go_nowhere(partitions: int | None) -> None:
+    host: Any = ShareCoordinator.__new__(ShareCoordinator)
+    topics = {} if partitions is None else {SHARE_GROUP_STATE: SimpleNamespace(partitions=[])}
+    host.topic_name, host.departures = SHARE_GROUP_STATE, {}
+    host.context = SimpleNamespace(image=SimpleNamespace(topics=topics))
+    assert host.departure_of(["g"]) is None

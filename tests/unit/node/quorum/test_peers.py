@@ -245,6 +245,19 @@ async def test_another_listener_is_told_where_that_one_listens(told: Told, peers
     assert peers.endpoint_of(PEER.id) == by_both[0], "the leader's first listener is not the one that this node asks by"
 
 
+async def test_what_a_peer_said_last_counts_for_the_listener_by_which_this_node_asks(told: Told, peers: Peers) -> None:
+    by_both = (Endpoint("CONTROLLER", "clear", 9), Endpoint("SECURED", "safe", 8))
+    told.quorum = Quorum.of([Voter(ME), Voter(PEER, by_both)])
+    moved = Endpoint("CONTROLLER", "moved", 7)
+    peers.learn(PEER.id, [moved])
+    found = [peers.endpoint_of(PEER.id, listener) for listener in (None, "CONTROLLER", "SECURED", "OTHER")]
+    assert found == [moved, moved, by_both[1], None]
+    for known in (None, Endpoint("IN", "known", 6)):
+        peers._listens_at = {PEER.id: known}.get
+        found = [peers.endpoint_of(PEER.id, listener) for listener in (None, "CONTROLLER", "SECURED", "OTHER")]
+        assert found == [known] * 4, "it knows where nodes listen, whatever others say"
+
+
 async def test_only_so_many_addresses_are_kept(peers: Peers) -> None:
     for node_id in range(10, 11 + MAX_LEARNED):
         peers.learn(node_id, [Endpoint("CONTROLLER", "h", 1)])
