@@ -95,6 +95,7 @@ async def test_a_way_that_is_left_is_not_taken_away_from_its_successor() -> None
     way = sender._ways[1]
     await turns()
     assert sender._ways[1] is way, "it sends what was queued"
+    assert len(sender._tasks) == 1, "nobody waits for the silent request any more"
     assert await sent == {T0: MOVED}
     third = asyncio.create_task(written(sender, job(2, T2)))
     await turns()

@@ -61,7 +61,7 @@ class Place:
         count = self.gives.pop(0) if self.gives else 1
         if isinstance(count, KafkaError):
             raise count
-        return None if count is None else Taken(b"", [Acquired(0, count - 1, 1)])
+        return None if count is None else Taken(b"", [Acquired(50, count + 49, 1)])
 
     def wait(self, woken: Callable[[], None]) -> Any:
         self.woken.append(woken)
@@ -305,7 +305,10 @@ async def test_what_is_taken_is_told_once_its_deliveries_are_written() -> None:
     third([], None)
     assert fetch.is_counted
     await told
-    assert {at: it.acquired for (_, at), it in fetch.taken.items()} == {0: [Acquired(0, 1, 1)], 3: [Acquired(0, 2, 1)]}
+    assert {at: it.acquired for (_, at), it in fetch.taken.items()} == {
+        0: [Acquired(0, 1, 1)],
+        3: [Acquired(50, 52, 1)],
+    }
     assert {at: it for (_, at), it in fetch.refused.items()} == {1: NOT_LEADER}
     await fetch.counted()
 
