@@ -7,7 +7,9 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from struct import Struct
@@ -21,7 +23,12 @@ from penstock.protocol.schema import Message
 from penstock.protocol.value import Value, _Fresh
 
 FOLDER: Final = Path(__file__).parent
-ROOMS: Final = ("coordinator", "sharing", "node/coordinators", "node/sharing")
+ROOMS: Final = (
+    *("coordinator", "sharing", "node/coordinators", "node/sharing"),
+    *("client", "console", "pipeline", "protocol", "work"),
+)
+ELSEWHERE: Final = ("penstock.protocol.messages.", "penstock.pipeline.running")
+"""What is generated, and what runs beside Spark."""
 SIMPLE: Final = (int, str, bytes, float, type(None))
 LENGTH: Final = 120
 """Of what is longer the beginning is told, and a checksum."""
@@ -31,7 +38,8 @@ def modules(room: str) -> Iterator[ModuleType]:
     whole = importlib.import_module(f"penstock.{room.replace('/', '.')}")
     yield whole
     found = pkgutil.walk_packages(whole.__path__, f"{whole.__name__}.")
-    yield from (importlib.import_module(name) for name in sorted(one.name for one in found))
+    names = sorted(one.name for one in found if not one.name.startswith(ELSEWHERE))
+    yield from map(importlib.import_module, names)
 
 
 def told(value: object) -> str | None:
@@ -45,7 +53,7 @@ def told(value: object) -> str | None:
     if isinstance(value, _Fresh):
         return f"{getattr(value.make, '__name__', 'something')}()"
     if isinstance(value, SIMPLE):
-        return repr(value)
+        return repr(value) if value != sys.executable else "'python'"
     if isinstance(value, Mapping):
         parts = [f"{told(key)}: {told(one)}" for key, one in value.items()]
         return f"{{{', '.join(parts)}}}"
@@ -78,9 +86,16 @@ def of_class(kind: type[Any], names: list[str]) -> Iterator[str]:
     elif issubclass(kind, Value):
         usual = {name: told(one) for name, one in kind.__defaults__.items()}
         yield from (f"    {name}{f' = {usual[name]}' if name in usual else ''}" for name in kind.__fields__)
-    for name in names:
+    elif is_dataclass(kind):
+        for one in fields(kind):
+            usually = "" if one.default is MISSING else f" = {told(one.default)}"
+            if one.default_factory is not MISSING:
+                usually = f" = {getattr(one.default_factory, '__name__', 'something')}()"
+            yield f"    {one.name}{usually}{'' if one.init else ', not given'}"
+    is_said = issubclass(kind, Enum | Message) or is_dataclass(kind)
+    for name in () if is_said else names:
         value = vars(kind).get(name)
-        if not issubclass(kind, Enum | Message) and value is not None and short(value) is not None:
+        if value is not None and short(value) is not None:
             yield f"    {name}: {short(value)}"
 
 

@@ -117,6 +117,20 @@ def test_protobuf_comes_and_goes_with_its_message_and_what_it_refers_to() -> Non
         encoder_of(known)('{"nothing": 1}')
 
 
+def test_the_same_map_is_the_same_bytes_in_whatever_order_it_is_written() -> None:
+    file = FileDescriptorProto(name="x", package="p", syntax="proto3")
+    outer = file.message_type.add(name="Outer")
+    entry = outer.nested_type.add(name="AllEntry")
+    entry.options.map_entry = True
+    for number, (name, kind) in enumerate({"key": FIELD.TYPE_STRING, "value": FIELD.TYPE_INT32}.items(), 1):
+        entry.field.add(name=name, number=number, type=kind, label=1)
+    outer.field.add(name="all", number=1, type=FIELD.TYPE_MESSAGE, label=3, type_name=".p.Outer.AllEntry")
+    encode = encoder_of(KnownSchema(3, PROTOBUF, base64.b64encode(file.SerializeToString())))
+    rows = {str(number): number for number in range(60)}
+    backwards = dict(reversed(rows.items()))
+    assert encode(json.dumps({"all": rows})) == encode(json.dumps({"all": backwards}))
+
+
 @pytest.mark.parametrize("text", [b"{", b'"nothing"', b"[" * 100_000, b'{"type": "record"}'])
 def test_a_schema_that_is_none_is_told(text: bytes) -> None:
     for kind in (AVRO, "PROTOBUF"):

@@ -1,14 +1,19 @@
 """What is cut out of held batches, against the records as they are read otherwise."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
+from typing import Any
+
+import pytest
 
 from penstock.protocol.batch import read_header
 from penstock.protocol.compression import Compression
 from penstock.protocol.delayed import DELAY_ID, NO_ID, WAITED_AT, hash_of
-from penstock.protocol.due import Moved, cut, moved_batch, moved_in, spans
+from penstock.protocol.due import Due, Moved, Span, cut, moved_batch, moved_in, spans
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, encode_batch, iterate_records, unpack_records
+from penstock.protocol.records import Record, decode_headers, encode_batch, iterate_records, unpack_records
+from penstock.protocol.varint import decode_varint, encode_varint
 
 NOW_MS = 1_700_000_000_000
 LENGTHS = (0, 1, 60, 63, 64, 65, 130, 9_000)
@@ -53,14 +58,84 @@ def test_records_are_moved_as_they_were_with_where_they_waited() -> None:
         assert [Moved(it.waited_at, it.id) for it in found] == list(moved_in(moved, read_header(moved))) == said
 
 
-def test_bytes_that_are_bent_or_cut_are_told_as_such() -> None:
+def plain_spans(data: bytes, count: int) -> list[Span]:
+    found, at = [], 0
+    for _ in range(count):
+        length, at = decode_varint(data, at)
+        if length <= 0 or at + length > len(data):
+            raise DecodeError("it does not fit")
+        found.append((at, at + length))
+        at += length
+    if at != len(data):
+        raise DecodeError("something is left")
+    return found
+
+
+def plain_cut(data: bytes, span: Span, waited_at: int) -> Due:
+    begin, end = span
+    at = begin + 1
+    for _ in range(2):  # two numbers, of which nobody asks how long they are
+        at += next(more for more in range(len(data)) if data[at + more] < 0x80) + 1
+    key_at = at
+    for _ in range(2):
+        length, at = decode_varint(data, at)
+        at += max(length, 0)
+    count, headers_at = decode_varint(data, at)
+    found = NO_ID
+    if DELAY_ID.encode() in data[headers_at:end]:
+        headers, _ = decode_headers(data, headers_at, end, count)
+        found = id_of(Record(0, 0, None, None, headers))
+    if headers_at > end:
+        raise DecodeError("it ends before")
+    waited = b"%d" % waited_at
+    name = encode_varint(len(WAITED_AT)) + WAITED_AT.encode() + encode_varint(len(waited)) + waited
+    return Due(waited_at, data[key_at:at] + encode_varint(count + 1) + data[headers_at:end] + name, found)
+
+
+def came_of(made: Callable[..., Any], *given: object) -> object:
+    try:
+        return made(*given)
+    except (DecodeError, IndexError, UnicodeDecodeError):
+        return DecodeError
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bytes_that_are_bent_or_cut_are_read_as_plainly_or_told_as_such(seed: int) -> None:
     """Who delivers tries again, and says why; anything else would end the delivery."""
+    random = Random(seed)
+    headers: list[tuple[str, bytes | None]] = [("h", b"x"), (DELAY_ID, b"one"), (DELAY_ID, None), ("i", b"")]
+    key, value = (bytes(random.choice((1, 63, 64))) for _ in range(2))
     batch = encode_batch(
-        [Record(0, NOW_MS, b"k", b"v", [("h", b"x"), (DELAY_ID, b"one")]), Record(0, NOW_MS, b"l", None)]
+        [Record(0, NOW_MS, key, value, headers[:seed]), Record(0, NOW_MS + 64, b"l", None, headers[seed:])]
     )
     data = unpack_records(batch, 0, read_header(batch))
     bent = [data[:at] + bytes((data[at] ^ 1 << bit,)) + data[at + 1 :] for at in range(len(data)) for bit in range(8)]
-    for one in [*bent, *(data[:end] for end in range(len(data))), data + b"\0"]:
+    cuts = 0
+    for one in [data, *bent, *(data[:end] for end in range(len(data))), data + b"\0"]:
+        found = came_of(spans, one, 2)
+        assert found == came_of(plain_spans, one, 2), one
         with suppress(DecodeError):
             for span in spans(one, 2):
-                cut(one, span, 0)
+                is_read = came_of(cut, one, span, 7)
+                assert is_read == came_of(plain_cut, one, span, 7), (one, span)
+                cuts += is_read is not DecodeError
+    assert cuts > len(data)
+
+
+DIGITS: list[tuple[str, bytes | None]] = [(WAITED_AT, b"1"), ("2" * 24, b"3" * 24)]
+"""The bytes behind the first value are digits, those that say how long the second header is as well."""
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *([], [("h", b"1")], [(WAITED_AT, b"")], [(WAITED_AT, None)], [(WAITED_AT, b"x1")]),
+        *(DIGITS, [DIGITS[0], ("h", b"1")]),
+    ],
+)
+def test_a_record_that_does_not_say_where_it_waited_is_told_as_such(headers: list[tuple[str, bytes | None]]) -> None:
+    batch = encode_batch([Record(0, NOW_MS, b"k", b"1", headers)])
+    with pytest.raises(DecodeError, match="offset 0 does not say where it waited"):
+        list(moved_in(batch, read_header(batch)))
+    told = encode_batch([Record(0, NOW_MS, b"k", b"1", [*headers, (WAITED_AT, b"42")])])
+    assert list(moved_in(told, read_header(told))) == [Moved(42, NO_ID)]

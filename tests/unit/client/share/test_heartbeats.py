@@ -129,6 +129,14 @@ async def test_failures_that_pass_are_tried_again_after_pauses_that_grow(monkeyp
     assert world.news == 1, "the end; a failure of a member is no news"
 
 
+async def test_the_first_pause_is_the_shortest_where_the_first_heartbeat_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, max_poll_interval_ms=8_000)
+    world.answers = [ConnectionFailedError("gone"), ConnectionFailedError("gone")]
+    await world.beaten()
+    assert world.pauses == [1.0, 2.0, 5.0]
+    assert world.news == 3, "each, as nobody is a member yet, and the end"
+
+
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH])
 async def test_who_is_not_known_any_more_has_nothing_and_joins_again(
     monkeypatch: pytest.MonkeyPatch, code: ErrorCode

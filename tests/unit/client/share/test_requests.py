@@ -287,6 +287,27 @@ async def test_the_end_waits_for_what_is_under_way_and_closes_what_is_open() -> 
     assert not any(session.is_open for session in world.requests._sessions.values())
 
 
+async def test_each_session_is_closed_once_where_nothing_is_subscribed_to() -> None:
+    world = World()
+    world.opened(1, 2)
+    answer, *ends = (asyncio.get_running_loop().create_future() for _ in range(3))
+    world.answers = {1: [answer, ends[0]], 2: [ends[1]], 3: []}
+    world.acknowledged(T0, {7: ACCEPT})
+    world.held.add(2)
+    world.requests.send(wants_records=False)
+    world.requests.unsubscribe()
+    world.held.clear()
+    closing = asyncio.create_task(world.requests.close())
+    await world.settled()
+    assert world.sent() == [(1, "Acknowledge", 1)]
+    answer.set_result(acknowledged())
+    await world.settled()
+    assert world.sent()[1:] == [(1, "Acknowledge", -1), (2, "Acknowledge", -1)]
+    for end in ends:
+        end.set_result(acknowledged())
+    await closing
+
+
 async def test_who_ends_looks_up_nobody() -> None:
     world = World()
     await world.requests.close()

@@ -84,6 +84,25 @@ def test_a_batch_says_whether_it_is_of_a_transaction(version: int, transactional
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_one_batch_of_a_transaction_among_many_is_enough(version: int) -> None:
+    """Batches that are too short to say so, or that are not there, say nothing."""
+    others = [bytes(21) + b"\x10\0", bytes(22), b"\x10", None]
+    for at in range(len(others) + 1):
+        batches = [*others[:at], bytes(21) + b"\0\x10", *others[at:]]
+        for rows, expected in ((batches, True), (others, False)):
+            data = [
+                TopicProduceData(
+                    name="t" if version < 13 else "",
+                    topic_id=TOPIC_ID,
+                    partition_data=[PartitionProduceData(index=index, records=batch)],
+                )
+                for index, batch in enumerate(rows)
+            ]
+            frame = memoryview(encode(ProduceRequest(acks=1, timeout_ms=9, topic_data=data), version))
+            assert parse_produce(frame, 0, version).is_transactional is expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_that_begins_like_a_known_one_is_read_as_what_it_is(version: int) -> None:
     plain = one_batch("topic", b"records", version)
     assert parse_produce(memoryview(plain), 0, version).topics[0][1][0] == (7, memoryview(b"records"))
