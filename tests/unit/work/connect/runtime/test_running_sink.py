@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.work.connect.api import RetriableError, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.config import parse
 from penstock.work.connect.conversion import steps_of
-from penstock.work.connect.errors import LEFT_OUT
+from penstock.work.connect.errors import LEFT_OUT, Failure
 from penstock.work.connect.runtime import running_sink, running_tasks
 from penstock.work.connect.runtime.kinds import KEYS
 from penstock.work.connect.runtime.running_sink import RunningSink, _safe
@@ -261,7 +262,7 @@ async def test_a_rebalance_opens_nothing_when_the_task_is_over(world: World) -> 
 async def test_positions_are_committed_when_it_is_time_or_the_sink_asks(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now_s, passes_s = [100.0], [0.5, 0.25, 0.25, 0.5, 0.5, 0.25, 0.5]
+    now_s, passes_s = [100.0], [0.5, 0.25, 0.25, 0.5, 0.5, 0.25, 0.5, 0.25]
     loop = SimpleNamespace(time=lambda: now_s[0])
     monkeypatch.setattr(running_sink, "asyncio", stand_in(asyncio, get_running_loop=lambda: loop))
     environment = world.running.setting.environment.replace(flush_interval_ms=1_000)
@@ -281,12 +282,12 @@ async def test_positions_are_committed_when_it_is_time_or_the_sink_asks(
     async def stopped() -> None:
         world.attempt.stopping.set()
 
-    world.polls = [*map(polled, range(7)), stopped]
+    world.polls = [*map(polled, range(8)), stopped]
     world.puts = [*[lambda _: None] * 5, lambda _: world.context.request_commit()]
     running: Any = world
     await world.running._write(running)
-    assert world.committed == [{ONE: 3}, {ONE: 5}, {ONE: 6}, {ONE: 7}]
-    assert seen == [0, 0, 0, 1, 1, 2, 3], "by the time at 101 and 102, then as it was asked for, then at the end"
+    assert world.committed == [{ONE: 3}, {ONE: 5}, {ONE: 6}, {ONE: 8}]
+    assert seen == [0, 0, 0, 1, 1, 2, 3, 3], "by the time at 101 and 102, once as it was asked for, then at the end"
 
 
 @pytest.mark.parametrize("gone", [[], [ONE], [ONE, TWO]])
@@ -377,3 +378,32 @@ async def test_a_commit_that_is_never_to_be_ends_the_task(world: World, code: Er
     world.running._done[ONE] = 7
     with pytest.raises(KafkaError):
         await world.running._flush([ONE])
+
+
+@pytest.mark.parametrize("wanted", ["true", "false"])
+async def test_what_is_left_out_says_why_where_that_is_wanted(world: World, wanted: str) -> None:
+    sent: list[tuple[str, bytes | None, Any]] = []
+
+    async def send(topic: str, value: bytes | None, *, key: bytes | None, headers: Any) -> None:
+        sent.append((topic, key, dict(headers)))
+
+    world.send_and_wait = send  # type: ignore[method-assign, assignment]
+    errors = {**world.running.setting.errors, "errors.deadletterqueue.context.headers.enable": wanted == "true"}
+    world.running.setting = world.running.setting.replace(errors=errors)
+    failure = Failure("TASK_PUT", "Sink", ValueError("no"))
+    await world.running._report(failure, ConsumedRecord(*ONE, 3, 0, b"k", b"v", [("h", b"1")]))
+    await world.running._report(failure, None)
+    ((topic, key, headers),) = sent
+    assert (topic, key, headers.pop("h")) == ("left-out", b"k", b"1")
+    found = {name.removeprefix("__connect.errors."): value for name, value in headers.items()}
+    assert found.pop("exception.stacktrace", b"ValueError: no\n") == b"ValueError: no\n"
+    said = {"topic": ONE.topic, "partition": ONE.partition, "offset": 3, "stage": "TASK_PUT", "class.name": "Sink"}
+    said |= {"connector.name": world.running.setting.connector, "task.id": world.running.setting.number}
+    said |= {"exception.class.name": "builtins.ValueError", "exception.message": "no"}
+    assert found == ({name: str(word).encode() for name, word in said.items()} if wanted == "true" else {})
+
+
+async def test_nobody_waits_any_longer_for_a_sink_that_has_stopped(world: World) -> None:
+    await world.running._stop(AsyncExitStack())
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

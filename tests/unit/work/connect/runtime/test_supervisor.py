@@ -144,7 +144,9 @@ async def test_what_was_left_behind_says_nothing_any_more() -> None:
     supervisor.want({"a": "2"})
     await supervisor.until_told(2)
     supervisor.made[0].attempt.begun()
+    supervisor.made[0].attempt.lasts("it waits")
     await supervisor.give_up()
+    supervisor.made[1].attempt.lasts("it waits")
     assert supervisor.told == [(RunState.RUNNING, ""), (RunState.RUNNING, "")]
 
 

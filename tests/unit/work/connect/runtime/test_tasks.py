@@ -15,7 +15,7 @@ from penstock.work.connect.plugins import PluginError
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import FencedError
-from penstock.work.connect.runtime.records import TASK, TaskId, encode, properties
+from penstock.work.connect.runtime.records import TASK, Target, TaskId, encode, properties
 from penstock.work.connect.runtime.running_sink import RunningSink
 from penstock.work.connect.runtime.running_tasks import Environment, RunningSource
 from penstock.work.connect.runtime.source_offsets import OffsetStores, SourceOffsets
@@ -199,3 +199,42 @@ async def test_complaints_go_to_the_group() -> None:
     statuses = Statuses("worker", lambda *_: None)
     Tasks(ConfigState(), statuses, OffsetStores(offsets, "", None), ENVIRONMENT, membership).complain("why")
     assert heard == ["why"]
+
+
+@pytest.mark.parametrize("tracks", [False, True])
+async def test_a_topic_is_told_where_topics_are_kept(tracks: bool) -> None:
+    told: list[tuple[bytes, dict[str, Any]]] = []
+    statuses = Statuses("worker", lambda key, value: told.append((key, json.loads(value or b"{}"))))
+    offsets = SourceOffsets(lambda on_record: MemoryLog(on_record, lambda: None))
+    environment = ENVIRONMENT.replace(tracks_topics=tracks, clients=cast("Any", SimpleNamespace(now_ms=lambda: 77)))
+    one = TaskSupervisor(TaskId("lines", 3), statuses, OffsetStores(offsets, "", None), environment, lambda: 0.0)
+    one.uses("t")
+    one.uses("t")
+    topic = {"name": "t", "connector": "lines", "task": 3, "discoverTimestamp": 77}
+    assert told == ([(b"status-topic-t:connector-lines", {"topic": topic})] if tracks else [])
+    await one.give_up()
+
+
+@pytest.mark.parametrize("generations", [None, SimpleNamespace(of={"lines": 5}.__getitem__)])
+async def test_what_a_task_is_to_do_has_the_generation_of_its_connector(generations: Any) -> None:
+    """0 where no worker fences the tasks of the last one."""
+    state = ConfigState()
+    offsets = SourceOffsets(lambda on_record: MemoryLog(on_record, lambda: None))
+    tasks = Tasks(
+        state,
+        Statuses("worker", lambda *_: None),
+        OffsetStores(offsets, "", None),
+        ENVIRONMENT.replace(generations=generations),
+        cast("GroupMembership", Membership()),
+    )
+    wanted: list[tuple[Any, ...]] = []
+    tasks._supervisors["task-lines-0"] = cast("Any", SimpleNamespace(want=lambda *goal: wanted.append(goal)))
+    tasks.look()
+    config = {"name": "lines", "connector.class": "FileStreamSource"}
+    state.apply("connector-lines", properties(config))
+    state.apply("task-lines-0", properties({"file": "f"}))
+    state.apply("commit-lines", encode({"tasks": 1}))
+    tasks.look()
+    generation = 0 if generations is None else 5
+    assert wanted == [(None,), (state.task_config("task-lines-0"), Target.STARTED, generation)]
+    assert wanted[1][0] == {**config, "file": "f"}
