@@ -3,7 +3,7 @@ import uuid
 
 import pytest
 
-from penstock.protocol.codec import decode, encode
+from penstock.protocol.codec import decode, encode, make_ready
 from penstock.protocol.errors import DecodeError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.fetch import FetchRequest, ReplicaState
@@ -149,3 +149,21 @@ def test_nothing_refers_to_the_buffer() -> None:
     buffer[:] = bytes(len(buffer))
     assert encode(message, 1) == data
     buffer.clear()  # would fail if a view of it were alive
+
+
+def test_a_client_has_what_it_needs_before_its_first_request() -> None:
+    class Asked(Message, versions="0-1", flexible="1+"):
+        name: str = field("string", "0+", default="")
+
+    class Answered(Message, versions="0-1", flexible="1+"):
+        numbers: list[int] = array("int64", "0+", default_factory=list)
+
+    make_ready(Asked, Answered, 1)
+    assert (set(Asked.__writers__), set(Answered.__writers__)) == ({1}, set())
+    assert (set(Asked.__readers__), set(Answered.__readers__)) == (set(), {1})
+    out = bytearray()
+    Asked.__writers__[1](out, Asked(name="a"))
+    assert bytes(out) == b"\x02a\x00" == encode(Asked(name="a"), 1)
+    writer, reader = Asked.__writers__[1], Answered.__readers__[1]
+    assert decode(Answered, 1, encode(Answered(numbers=[7]), 1)) == (Answered(numbers=[7]), 10)
+    assert (Asked.__writers__, Answered.__readers__) == ({1: writer}, {1: reader}), "nothing is made again"

@@ -72,8 +72,8 @@ def parse_jaas(text: str, mechanism: str) -> LoginModule:
 
 
 def _options(tokens: Iterator[tuple[str, str]]) -> dict[str, Secret]:
-    kind, flag = next(tokens, ("mark", ""))
-    if kind == "mark" or flag.lower() not in FLAGS:
+    _, flag = next(tokens, ("mark", ""))
+    if flag.lower() not in FLAGS:
         raise JaasError(f"behind the login module one of {', '.join(FLAGS)} is missing: {FORM}")
     options: dict[str, Secret] = {}
     for kind, name in tokens:

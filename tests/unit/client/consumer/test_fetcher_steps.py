@@ -418,10 +418,12 @@ def test_what_cannot_be_read_is_told_behind_what_can() -> None:
     world.reads(P, Q)
     damaged = bytearray(records(5))
     damaged[-2] ^= 1
-    world.made._fetched = {P: held(P, 5), Q: FetchedRecords(Q, bytes(damaged), 5)}
-    assert len(world.made.take(9)) == 1
+    world.reads(P, Q, R)
+    world.made._fetched = {P: held(P, 5), Q: FetchedRecords(Q, bytes(damaged), 5), R: held(R, 5)}
+    assert len(world.made.take(9)) == 1, "and no more, before it is told"
     with pytest.raises(DecodeError, match="the batch at t-1 offset 5"):
         world.made.take(9)
+    assert [record.topic_partition for record in world.made.take(9)] == [R]
     assert (world.made.take(9), world.made._fetched) == ([], {})
     world.made._fetched = {Q: FetchedRecords(Q, bytes(damaged), 5)}
     with pytest.raises(DecodeError):

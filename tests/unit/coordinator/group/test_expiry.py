@@ -7,6 +7,11 @@ from penstock.coordinator.group.records import TOMBSTONES_AT_ONCE
 from penstock.coordinator.group.removal import EXPIRED_AT_ONCE
 from penstock.coordinator.group.table import GroupTable
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 
 def test_what_expires_of_a_large_group_goes_some_at_a_time_and_what_is_committed_meanwhile_stays() -> None:
@@ -131,3 +136,18 @@ def test_expiry_begins_anew_after_its_last_turn() -> None:
     log.take(log.shard.wake(RETENTION_MS))
     log.settle()
     assert log.shard.next_deadline_ms() == 2 * RETENTION_MS
+
+
+def test_a_transaction_keeps_its_own_offset_from_expiring_and_no_other() -> None:
+    log = Log()
+    for name in ("first", "second"):
+        log.commit(name, 2)
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+    topics = [OffsetCommitRequestTopic(name="flights", partitions=partitions)]
+    log.take(log.shard.commit_pending("commit", OffsetCommitRequest(group_id="second", topics=topics), 7, 0, 1))
+    log.settle()
+    log.take(log.shard.wake(RETENTION_MS))
+    while log.appends:
+        log.settle()
+    assert [group.group_id for group in log.shard.list_groups()] == ["second"]
+    assert [*log.shard.offsets("second")["flights"]] == [0]

@@ -157,6 +157,25 @@ def test_an_offset_is_of_the_topic_that_it_names_or_that_was_there_when_it_was_c
     assert len(log.appends) - written == (0 if stays else 1)
 
 
+def test_what_a_transaction_commits_in_a_topic_that_has_come_again_keeps_that_where_another_topic_is_gone() -> None:
+    image = ClusterImage()
+    log = Log(image)
+    log.commit("first", 1)
+    log.commit("first", 1, topic="trains")
+    log.take(log.shard.forget_topics(["flights", "trains"], 10))
+    image.apply(FLIGHTS)
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+    topics = [OffsetCommitRequestTopic(name="flights", partitions=partitions)]
+    log.take(log.shard.commit_pending("commit", OffsetCommitRequest(group_id="first", topics=topics), 7, 0, 11))
+    log.take(log.shard.wake(11))
+    assert [len(append.records) for append in log.appends] == [1, 1], (
+        "what is pending, and the end of the other topic's"
+    )
+    while log.appends:
+        log.settle()
+    assert [*log.shard.offsets("first")] == ["flights"]
+
+
 def test_offsets_that_are_being_taken_away_are_not_taken_away_twice() -> None:
     log = Log()
     log.commit("orders", 3)
