@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import DELAYED, LOG_APPEND_TIME, read_header
 from penstock.protocol.compression import Compression
 from penstock.protocol.delayed import DELAY_ID, NO_ID, WAITED_AT, hash_of
 from penstock.protocol.due import Due, Moved, Span, cut, moved_batch, moved_in, spans
@@ -49,6 +49,7 @@ def test_records_are_moved_as_they_were_with_where_they_waited() -> None:
         data = unpack_records(batch := encode_batch(records), 0, header := read_header(batch))
         found = [cut(data, span, at) for at, span in enumerate(spans(data, header.record_count), first)]
         moved = moved_batch(found, Compression.NONE, now_ms=NOW_MS)
+        assert read_header(moved).attributes == DELAYED | LOG_APPEND_TIME
         read = list(iterate_records(moved, 0, read_header(moved)))
         assert [(it.key, it.value, it.headers) for it in read] == [
             (it.key, it.value, [*it.headers, (WAITED_AT, b"%d" % at)]) for at, it in enumerate(records, first)
@@ -110,6 +111,7 @@ def test_bytes_that_are_bent_or_cut_are_read_as_plainly_or_told_as_such(seed: in
     )
     data = unpack_records(batch, 0, read_header(batch))
     bent = [data[:at] + bytes((data[at] ^ 1 << bit,)) + data[at + 1 :] for at in range(len(data)) for bit in range(8)]
+    bent += [data[:at] + b"\x7f" + data[at + 1 :] for at in range(len(data))]
     cuts = 0
     for one in [data, *bent, *(data[:end] for end in range(len(data))), data + b"\0"]:
         found = came_of(spans, one, 2)
@@ -120,6 +122,18 @@ def test_bytes_that_are_bent_or_cut_are_read_as_plainly_or_told_as_such(seed: in
                 assert is_read == came_of(plain_cut, one, span, 7), (one, span)
                 cuts += is_read is not DecodeError
     assert cuts > len(data)
+
+
+@pytest.mark.parametrize("size", [63, 64, 8_191, 8_192, 8_193, 8_255, 8_256])
+def test_a_record_of_any_length_begins_behind_its_length(size: int) -> None:
+    """At some of these another byte is needed for the number."""
+    for behind in (0, 1):
+        value = bytes(size - (5 if size < 71 else 6 if size < 8_199 else 7))
+        batch = encode_batch([Record(0, NOW_MS, None, value)] + [Record(0, NOW_MS, b"k", b"v")] * behind)
+        data = unpack_records(batch, 0, read_header(batch))
+        found = spans(data, 1 + behind)
+        assert found == plain_spans(data, 1 + behind)
+        assert abs(found[0][1] - found[0][0] - size) <= 1
 
 
 DIGITS: list[tuple[str, bytes | None]] = [(WAITED_AT, b"1"), ("2" * 24, b"3" * 24)]

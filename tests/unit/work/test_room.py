@@ -131,3 +131,14 @@ def test_what_has_no_room_anywhere(step: Step, without: list[str]) -> None:
     """Nor runs somewhere still, or waits for one that left."""
     one: Any = SimpleNamespace(tasks=TASKS)
     assert Worker._without_room(one, step) == without
+
+
+def test_who_has_less_than_nothing_takes_what_needs_nothing_of_it() -> None:
+    room = Room(member("a", cores=1, memory_mb=50))
+    room.fill(LARGE)
+    assert [room.takes(task) for task in (LIGHT, ONE, LARGE)] == [True, True, False]
+    room.fill(TWO)
+    assert [room.takes(task) for task in (LIGHT, ONE)] == [True, False]
+    room = Room(member("a", cores=1))
+    room.fill(TWO)
+    assert [room.takes(task) for task in (LARGE, ONE)] == [True, False]
