@@ -418,3 +418,16 @@ async def test_what_is_found_after_the_end_is_left() -> None:
     with pytest.raises(ClientClosedError, match="this client is closed"):
         await cluster.start()
     assert (why, cluster._seed) == (["the client was closed meanwhile"], None)
+
+
+async def test_who_begins_anew_forgets_coordinators_and_gives_up_what_is_open() -> None:
+    cluster, told = ClusterClient([HOME]), list[str]()
+    made: Any = cluster
+    made._seed = SimpleNamespace(abort=lambda why: told.append(f"seed: {why}"))
+    made._links[_Purpose(1)] = SimpleNamespace(give_up=lambda why: told.append(f"link: {why}"))
+    cluster._coordinators[0, "g"] = 1
+    for _ in range(2):
+        cluster._begin_anew("so it is")
+    link, seed = (f"{of}: the client begins anew, as so it is" for of in ("link", "seed"))
+    assert told == [link, seed, link], "the seed is let go"
+    assert (cluster._coordinators, cluster.metadata.brokers) == ({}, {})
