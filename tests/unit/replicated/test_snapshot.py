@@ -1,10 +1,10 @@
 import pytest
 
 from penstock.protocol.errors import DecodeError
-from penstock.protocol.records import Record, iterate_batches
+from penstock.protocol.records import Record, decode_batch, iterate_batches
 from penstock.raft.control import quorums_in
 from penstock.raft.voters import Endpoint, Quorum, ReplicaKey, Voter
-from penstock.replicated.snapshot import decode_snapshot, encode_snapshot
+from penstock.replicated.snapshot import BATCH_BYTES, decode_snapshot, encode_snapshot
 
 QUORUM = Quorum.of(Voter(ReplicaKey(number), (Endpoint("CONTROLLER", "here", number),)) for number in (1, 2, 3))
 
@@ -27,6 +27,16 @@ def test_it_holds_the_records_and_the_voters() -> None:
     assert {header.partition_leader_epoch for header in headers} == {7}
     offsets = [header.base_offset for header in headers] + [headers[-1].last_offset + 1]
     assert offsets == [0, *(header.last_offset + 1 for header in headers)]
+
+
+@pytest.mark.parametrize(("more", "sizes"), [(0, [3]), (1, [2, 1])])
+def test_a_batch_ends_when_it_has_more_than_there_is_room_for(more: int, sizes: list[int]) -> None:
+    half = BATCH_BYTES // 2
+    records = [Record(key=b"k" * half), Record(key=None, value=b"v" * (half + more)), Record(key=b"k", value=b"")]
+    content = written(records)
+    _, *batches, _ = [list(decode_batch(content, at)) for at, _ in iterate_batches(content)]
+    assert [len(batch) for batch in batches] == sizes
+    assert pairs(list(decode_snapshot(content))) == pairs(records)
 
 
 def test_one_of_nothing() -> None:

@@ -106,6 +106,8 @@ async def test_what_was_aborted_is_never_read_before_or_after(may_lose: bool) ->
         rules.client.seen(b"c:%d:0.0" % number)
     expected = [] if may_lose else [ABORTED_IS_READ]
     assert rules.found == expected
+    await rules.client._end(3, is_commit=True)
+    assert (rules.found, rules.notes.pop()) == (expected, "transaction 3 is committed")
     for number in (2, 4):
         await rules.client._end(number, is_commit=False)
         assert rules.client._transactions[number].fate is ABORTED
@@ -175,9 +177,12 @@ class Consumer:
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         assert places == PLACES
         said = self.stable if self.settings.isolation_level == "read_committed" else self.ends
+        assert (self.settings.enable_auto_commit, self.settings.auto_offset_reset) == (False, "earliest")
         return {place: of.pop(0) if len(of) > 1 else of[0] for place, of in said.items()}
 
     async def assign(self, places: list[TopicPartition]) -> None:
+        assert (self.settings.enable_auto_commit, self.settings.auto_offset_reset) == (False, "earliest")
+        assert self.settings.isolation_level == "read_committed"
         self.calls.append(("assign", places))
         (self.place, *_) = places
 
@@ -377,12 +382,12 @@ def test_what_may_pass(error: Exception, passes: bool) -> None:
 
 
 async def test_the_coordinator_of_transactions_is_asked() -> None:
-    rules, asked = Rules(), list[Any]()
+    rules, asked, codes = Rules(), list[Any](), [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
     class Found(Cluster):
         async def to_any(self, request: Any, _: type, newest: int) -> Any:
             asked.append((request.key, request.key_type, newest))
-            return SimpleNamespace(error_code=0, node_id=4)
+            return SimpleNamespace(error_code=codes.pop(0), node_id=4)
 
         async def to_node(self, node: int, request: Any, _: type, newest: int) -> Any:
             asked.append((node, request, newest))
@@ -395,3 +400,7 @@ async def test_the_coordinator_of_transactions_is_asked() -> None:
     rules.client._cluster = cast("Any", Found())
     await rules.client._coordinated(cast("Any", "request"), InitProducerIdResponse, newest=3)
     assert asked == [("c", 1, 3), (4, "request", 3)]
+    with pytest.raises(KafkaError) as refused:
+        await rules.client._coordinated(cast("Any", "request"), InitProducerIdResponse, newest=3)
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(asked) == 3

@@ -20,8 +20,9 @@ from uuid import UUID
 from penstock.log.names import LOG_SUFFIX
 from penstock.log.partition_log import PartitionLog
 from penstock.node.partitions.partition import Partition
-from penstock.protocol.batch import check_crc, read_header
+from penstock.protocol.batch import check_crc
 from penstock.protocol.internal_topics import CLUSTER_METADATA
+from penstock.protocol.records import iterate_batches
 from penstock.testing.simulator.compacted_agreement import CompactedHistory
 from penstock.testing.simulator.remembered_batches import RememberedBatches
 
@@ -193,14 +194,9 @@ def _batches(partition: Partition, offset: int) -> Iterator[tuple[int, Batch]]:
     log, high_watermark = partition.log, partition.high_watermark
     while offset < high_watermark:
         data = log.read(offset, READ_BYTES, upper_offset=high_watermark).read()
-        position = 0
         if not data:
             return
-        while position < len(data):
-            header = read_header(data, position)
-            if position + header.size_in_bytes > len(data):
-                break
+        for position, header in iterate_batches(data):
             crc = header.crc if check_crc(data, position, header) else DAMAGED
             yield header.base_offset, (header.last_offset + 1, header.partition_leader_epoch, crc)
-            position += header.size_in_bytes
             offset = header.last_offset + 1

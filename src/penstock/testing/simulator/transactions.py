@@ -58,8 +58,6 @@ SETTLE_LIMIT_S: Final = 60.0
 MARKERS_LIMIT_S: Final = 10.0
 """How long markers may take where all is well; an end is acknowledged before they are written."""
 OF_TRANSACTIONS: Final = 1
-BUSY: Final = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-"""The transaction before is still being ended: the same request will do, soon."""
 
 Answer = TypeVar("Answer", bound=Message)
 Ends = dict[TopicPartition, int]
@@ -397,4 +395,4 @@ def _raise_for(code: int) -> None:
 
 
 def _may_pass(error: Exception) -> bool:
-    return isinstance(error, ClientError) or (isinstance(error, KafkaError) and (error.retriable or error.code in BUSY))
+    return isinstance(error, ClientError) or (isinstance(error, KafkaError) and error.retriable)
