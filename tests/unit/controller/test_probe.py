@@ -72,3 +72,10 @@ def test_a_session_ends_for_its_own_registration_alone() -> None:
     heartbeats.open_decision()
     assert not heartbeats.is_alive(2, 5, 1_100), "another process may register"
     assert heartbeats.silent_broker(ClusterImage(), 1_100) is None, "no broker of that registration is there"
+
+
+def test_a_new_one_has_seen_nothing() -> None:
+    probe = Probe(0)
+    assert (probe.has_ended, probe.pause_s) == (False, QUICK_S)
+    probe.refused(5)
+    assert not probe.has_ended, "it was never reached"

@@ -33,3 +33,10 @@ def test_what_is_fixed_stays() -> None:
     disks = [disk("/a", 1000, range(8)), disk("/b", 1000)]
     found = spread_over_disks(disks, {}, fixed=[("t", number) for number in range(6)])
     assert found.targets == {("t", 6): [1], ("t", 7): [1]}
+
+
+def test_a_disk_has_a_size_if_it_is_told() -> None:
+    sizes = ((1, 0), (1, 1), (100, 30), (0, 0), (-1, 5), (5, -1), (-1, -1))
+    disks = [Disk[Partition]("d", total, usable, {}) for total, usable in sizes]
+    assert [one.is_known for one in disks] == [True, True, True, False, False, False, False]
+    assert [one.excess(0.5) for one in disks[:3]] == [0.5, -0.5, 20.0]

@@ -8,8 +8,10 @@ from penstock.metadata.features import (
     KRAFT_VERSION,
     LEVELS_WITH_NEW_RECORDS,
     METADATA_VERSION,
+    SUPPORTED_FEATURES,
     beyond,
     default_level,
+    first_levels,
     loses_metadata,
     metadata_version_named,
     shown_level,
@@ -62,3 +64,37 @@ def test_levels_of_new_clusters(feature: str, levels: dict[int, int]) -> None:
 def test_how_levels_are_shown() -> None:
     assert [shown_level(level) for level in (6, 7, 33, 34)] == ["6", "7 (3.3-IV3)", "33 (4.4-IV2)", "34"]
     assert beyond({METADATA_VERSION: 34, KRAFT_VERSION: 2}).keys() == {METADATA_VERSION, KRAFT_VERSION}
+
+
+def test_what_this_release_supports() -> None:
+    assert {name: (it.lowest, it.newest) for name, it in SUPPORTED_FEATURES.items()} == {
+        METADATA_VERSION: (7, 33),
+        KRAFT_VERSION: (0, 1),
+        ELIGIBLE_LEADER_REPLICAS: (0, 1),
+        "transaction.version": (0, 2),
+        "group.version": (0, 1),
+        "share.version": (0, 2),
+        "streams.version": (0, 1),
+        "penstock.delay.version": (0, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("metadata_version", "others"),
+    [
+        (7, {}),
+        (24, {"transaction.version": 2, "group.version": 1}),
+        (
+            33,
+            {
+                "transaction.version": 2,
+                "group.version": 1,
+                ELIGIBLE_LEADER_REPLICAS: 1,
+                "share.version": 2,
+                "streams.version": 1,
+            },
+        ),
+    ],
+)
+def test_what_a_new_cluster_begins_with(metadata_version: int, others: dict[str, int]) -> None:
+    assert first_levels(metadata_version) == {METADATA_VERSION: metadata_version} | others

@@ -74,3 +74,19 @@ def test_a_later_record_takes_the_place_of_an_earlier_one() -> None:
 def test_a_snapshot_has_only_records_that_the_cluster_can_read(level: int, left_out: list[MetadataRecord]) -> None:
     features = FeatureLevelRecord(name="metadata.version", feature_level=level)
     assert list(image_of(features, *KEPT).records()) == [features, *(each for each in KEPT if each not in left_out)]
+
+
+def test_which_rule_says_something_is_known_while_it_does() -> None:
+    image, other = image_of(RULE), RULE.replace(id=UUID(int=5))
+    ids = image.security.rule_ids
+    assert list(ids.values()) == [UUID(int=4)]
+    image.apply(RULE.replace(resource_name="gates"))
+    ((binding, rule_id),) = ids.items()
+    assert (binding.resource_name, rule_id) == ("gates", UUID(int=4)), "it says something else by now"
+    image.apply(RULE)
+    image.apply(other)
+    assert list(ids.values()) == [UUID(int=5)]
+    image.apply(RemoveAccessControlEntryRecord(id=UUID(int=4)))
+    assert list(ids.values()) == [UUID(int=5)], "another one says the same"
+    image.apply(RemoveAccessControlEntryRecord(id=UUID(int=5)))
+    assert ids == {}

@@ -85,3 +85,8 @@ def test_another_rate_counts_from_then_on() -> None:
     bucket.take(2000, 0)
     bucket.rate = 100.0
     assert bucket.owed_ms(0) == 10_000
+
+
+def test_in_the_same_millisecond_nothing_comes_back() -> None:
+    bucket = Bucket(1000, 1, 0)
+    assert (bucket.take(1500, 0), bucket.owed_ms(0), bucket.owed_ms(0), bucket.owed_ms(1)) == (500, 500, 500, 499)

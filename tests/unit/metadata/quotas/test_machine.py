@@ -116,3 +116,23 @@ def test_who_comes_back_shares_a_new_bucket_and_none_that_was_forgotten() -> Non
     again = producer(node, "ada", "a", IDLE_MS)
     assert again is not old
     assert again in [bucket for _, bucket in node.items(IDLE_MS)]
+
+
+def test_who_is_known_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "MAX_BUCKETS", 3)
+    node = machine()
+    first = node.client("a", "x", 0)
+    assert node.client("b", "x", 0) is not None
+    assert node.client("c", "x", 0) is not None
+    assert node.client("a", "x", 0) is first
+    node.client("d", "x", 0)
+    assert node.client("a", "x", 0) is not first, "there was no room for more"
+
+
+def test_another_bucket_takes_nothing_from_who_is_known() -> None:
+    node = machine(quota(RATE, 100, user=None))
+    first = node.client("a", "x", 0)
+    node.client("b", "x", 0)
+    assert node.client("a", "x", 0) is first
+    node.client("c", "x", IDLE_MS)
+    assert node.client("a", "x", IDLE_MS) is not first, "its bucket was forgotten"

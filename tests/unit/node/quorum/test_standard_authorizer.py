@@ -208,6 +208,24 @@ def test_a_node_is_known_by_a_listener_that_only_nodes_reach() -> None:
     assert node.authorizer.has(from_a_node.replace(principal=NODE), DESCRIBE_CLUSTER, CLUSTER_NAME)
 
 
+def test_what_is_decided_without_rules_is_no_look_for_any() -> None:
+    node = Followed("NODES")
+    node.commit(*ALL_DENIED)
+    for session, right, may in (
+        (ADA.replace(principal=NODE), READ_TOPIC, True),
+        (ADA.replace(listener="NODES"), CLUSTER_ACTION, True),
+        (ROOT, READ_TOPIC, True),
+        (ADA.replace(listener="NODES"), READ_TOPIC, False),
+    ):
+        assert node.may_on_any(right, session) is may
+    early = Followed("NODES", has_begun=False)
+    assert early.may_on_any(session=ROOT)
+    assert early.may_on_any(session=ADA.replace(principal=NODE))
+    with pytest.raises(KafkaError):
+        early.may_on_any()
+    assert not Followed(has_begun=False, watches=True).may_on_any()
+
+
 def test_no_more_verdicts_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.node.quorum.standard_authorizer.VERDICTS_KEPT", 3)
     node = Followed()
