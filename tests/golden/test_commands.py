@@ -46,7 +46,7 @@ ELSEWHERE = {
     "balance execute": "it follows moves to their end: tests/wire/test_cli_balance.py",
     "console": "it serves pages: tests/unit/console",
     "metadata-quorum add-controller": "it looks into the controller's directory: tests/wire/test_cli_quorum.py",
-    "metadata-shell": "it has commands of its own: tests/unit/cli/metadata_shell",
+    "metadata-shell": "it has commands of its own: shell.txt",
 }
 """Commands that are not in the transcript, and why."""
 

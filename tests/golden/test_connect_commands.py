@@ -26,6 +26,8 @@ class Worker(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
         self.asked: list[str] = []
+        self.answers: dict[str, tuple[int, str]] = {}
+        """Of paths that are answered in their own way."""
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -36,9 +38,10 @@ class Answering(BaseHTTPRequestHandler):
         user = self.headers.get("Authorization")
         shown = json.dumps(json.loads(body), sort_keys=True) if body else ""
         self.server.asked.append(" ".join(filter(None, (self.command, self.path, shown, user))))
-        self.send_response(self.server.status)
+        status, text = self.server.answers.get(self.path, (self.server.status, self.server.text))
+        self.send_response(status)
         self.end_headers()
-        self.wfile.write(self.server.text.encode())
+        self.wfile.write(text.encode())
 
     do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = _answer  # noqa: N815  # as the server calls them
 

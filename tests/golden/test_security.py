@@ -1,12 +1,14 @@
 """The transcript of `penstock security`: a folder is made, looked at, renewed, gets another authority; a doctor's way.
 
 `doctor` comes to a secured cluster of one node; words behind a bar are changes of the client's file. Dates, ports,
-folders and ids stand for what they are.
+folders and ids stand for what they are. `later DAYS` moves the clock, `signs N` is what an interrupted `--sign` leaves,
+and `strange` gives node 1 a certificate that nobody here has signed.
 """
 
 import datetime as dt
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from penstock.cli.main import main
 from penstock.cli.security import folders
 from penstock.metadata.configs.pairs import properties_text
 from penstock.testing import Cluster
+from penstock.testing.secured.folder import SecuredFolder
 
 NEW_YEAR = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 CHANGED = (
@@ -31,8 +34,24 @@ class SecurityLecture:
     def __init__(self, path: Path, cluster: Cluster) -> None:
         self._path = path
         self._cluster = cluster
+        self._now = NEW_YEAR
+
+    def now(self) -> dt.datetime:
+        return self._now
 
     def handle(self, line: str) -> Iterable[str]:
+        match line.split():
+            case ["later", days]:
+                self._now += dt.timedelta(days=float(days))
+                return
+            case ["signs", number]:
+                SecuredFolder.found(self._path / "made", self._now).authorities.let_sign(int(number))
+                return
+            case ["strange"]:
+                other = ["init", "--nodes", "localhost", "--directory", str(self._path / "other")]
+                assert CliRunner().invoke(main, ["security", *other]).exit_code == 0
+                shutil.copy(self._path / "other/nodes/node-1/node.pem", self._path / "made/nodes/node-1/node.pem")
+                return
         command, _, changes = line.partition(" | ")
         words = shlex.split(command)
         if words[0] == "doctor":
@@ -66,5 +85,6 @@ def test_security(
     monkeypatch: pytest.MonkeyPatch,
     transcript: Callable[[str, Callable[[str], Iterable[object]]], None],
 ) -> None:
-    monkeypatch.setattr(folders, "now", lambda: NEW_YEAR)
-    transcript("security.txt", SecurityLecture(tmp_path, cluster).handle)
+    lecture = SecurityLecture(tmp_path, cluster)
+    monkeypatch.setattr(folders, "now", lecture.now)
+    transcript("security.txt", lecture.handle)

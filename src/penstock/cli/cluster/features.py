@@ -127,6 +127,9 @@ def disable(
     unsafe: bool = UNSAFE,
 ) -> None:
     """Lower features to level 0, all that are named or none."""
+    for name in features:
+        if "=" in name:
+            raise click.UsageError(f"--feature {name}: give the name alone, as the level will be 0")
     levels = named_levels(tuple(f"{name}=0" for name in features))
     _update("disable", session, levels, _lowering(unsafe), dry_run)
 

@@ -70,7 +70,9 @@ def _read(path: Path) -> dict[TopicPartition, int]:
         offsets: dict[TopicPartition, int] = {}
         for row in document["partitions"]:
             match row:
-                case {"topic": str(topic), "partition": int(number), "offset": int(offset)} if offset >= TO_THE_END:
+                case {"topic": str(topic), "partition": int(number), "offset": int(offset)} if (
+                    number >= 0 and offset >= TO_THE_END
+                ):
                     partition = TopicPartition(topic, number)
                 case _:
                     raise ValueError(f"{row}: a topic, the number of a partition and an offset are needed")

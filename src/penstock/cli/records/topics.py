@@ -82,6 +82,11 @@ def command(
     assignments = _parse_assignment(replica_assignment)
     if action in ("create", "alter", "delete") and not topic:
         raise click.UsageError(f"--{action} needs --topic NAME")
+    if action != "create" and replication_factor is not None:
+        raise click.UsageError(
+            "--replication-factor goes with --create alone; replicas of a topic that is there are changed by "
+            "`penstock reassign-partitions`"
+        )
     if action == "create" and assignments and (partitions is not None or replication_factor is not None):
         raise click.UsageError("--replica-assignment goes without --partitions and --replication-factor: it says both")
 
