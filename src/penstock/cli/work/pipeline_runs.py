@@ -191,6 +191,8 @@ class Told:
         return len(text)
 
     def failed(self, why: str) -> None:
+        """On a line of its own, else nobody reads it."""
+        self.flush()
         self.write(printable_json({"event": "failed", "error": why}) + "\n")
 
     def flush(self) -> None:

@@ -60,6 +60,14 @@ def test_its_files_say_what_each_node_is(tmp_path: Path) -> None:
             free.bind(("127.0.0.1", port.port))
 
 
+def test_a_place_is_made_with_those_above_it_or_is_there_already(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "a" / "b", tmp_path / "empty"):
+        made = let_go(local_cluster(place, 1, 0))
+        assert [node.file for node in made.nodes] == [place / "node-1.properties"]
+        assert made.directory == place
+
+
 def test_places_of_others_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("")
     with pytest.raises(click.ClickException, match="has the data of a single node: give another place"):

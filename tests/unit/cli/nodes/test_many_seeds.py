@@ -80,10 +80,20 @@ def test_processes_end_after_some_seeds_and_others_take_their_place(monkeypatch:
             return done
 
         def shutdown(self, *, cancel_futures: bool) -> None:
-            assert cancel_futures
+            begun.append([-2 if cancel_futures else -3])
 
     monkeypatch.setattr(many_seeds, "ProcessPoolExecutor", Pool)
     monkeypatch.setattr(many_seeds, "SEEDS_OF_A_PROCESS", 3)
     found = list(many_seeds._lines(range(10, 23), None, 2))
     assert sorted(found) == [str(seed) for seed in range(10, 23)]
-    assert begun == [list(range(10, 16)), [-1], list(range(16, 22)), [-1], [22], [-1]]
+    assert begun == [list(range(10, 16)), [-2], [-1], list(range(16, 22)), [-2], [-1], [22], [-2], [-1]]
+
+
+def test_a_line_is_in_the_file_as_soon_as_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops the run has what was done until then."""
+    monkeypatch.setattr(many_seeds, "_lines", lambda seeds, nodes, processes: (f"line of {seed}" for seed in seeds))
+    told = ""
+    for line in many_seeds.simulate_all([1, 2], None, 1, tmp_path / "results"):
+        told += f"{line}\n"
+        assert (tmp_path / "results").read_text() == told
+    assert told == "line of 1\nline of 2\n"

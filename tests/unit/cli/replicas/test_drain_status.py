@@ -1,8 +1,9 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from penstock.cli.replicas.drain_status import DrainStatus, statuses
+from penstock.cli.replicas.drain_status import DrainStatus, look, statuses
 from penstock.client.admin import BrokerDescription, LogDirDescription, ReplicaSize
 from penstock.client.admin.partitions import Reassignment
 from penstock.client.metadata import PartitionMetadata, TopicMetadata
@@ -69,3 +70,42 @@ def test_who_has_nothing_is_to_be_stopped_and_then_forgotten() -> None:
     assert found[3].next_step == (
         "broker 3 has no replicas, and it is out of service: `penstock cluster unregister --id 3` forgets it"
     )
+
+
+async def test_what_is_looked_at() -> None:
+    """Also at brokers that are out of service, whose directories nobody can tell, and at groups of topics of people."""
+    own, internal = topic("c", [4, 1]), topic("__own", [1])
+    internal = internal.replace(is_internal=True)
+    move = Reassignment((4, 1, 2), (2,), (4,))
+    asked: list[object] = []
+
+    async def reassignments() -> dict[TopicPartition, Reassignment]:
+        return {TopicPartition("__storage_group", 0): move}
+
+    async def topics() -> list[TopicMetadata]:
+        return [own, internal]
+
+    async def cluster(*, include_fenced: bool) -> SimpleNamespace:
+        return SimpleNamespace(brokers=[one for one in BROKERS if include_fenced or not one.is_fenced])
+
+    async def members(names: Iterable[str]) -> dict[str, int]:
+        asked.append(list(names))
+        return {"c": 0}
+
+    async def directories(nodes: list[int]) -> list[LogDirDescription]:
+        asked.append(nodes)
+        return [disk(node, is_cordoned=node == 2, c=node) for node in nodes]
+
+    admin: Any = SimpleNamespace(
+        partitions=SimpleNamespace(reassignments=reassignments),
+        topics=SimpleNamespace(describe=topics),
+        describe_cluster=cluster,
+        storage_groups=SimpleNamespace(members=members),
+        describe_log_dirs=directories,
+    )
+    assert await look(admin) == [
+        DrainStatus(2, True, True, 0, 0, 0, 0, 2),
+        DrainStatus(3, False, None, 0, 0, 0, 0, None),
+        DrainStatus(4, True, False, 1, 1, 0, 1, 4),
+    ]
+    assert asked == [["c"], [1, 2, 4]]

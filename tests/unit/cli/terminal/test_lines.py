@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from penstock.cli.main import main
 from penstock.cli.terminal.console import LineConsole
-from penstock.cli.terminal.lines import LOG_FORMAT, LogFormatter, printable, printable_json, say, write_bytes
+from penstock.cli.terminal.lines import (
+    LOG_FORMAT,
+    LogFormatter,
+    ask_password,
+    confirm,
+    printable,
+    printable_json,
+    prompt,
+    say,
+    say_in_place,
+    write_bytes,
+)
 from penstock.cli.terminal.output import print_rows
 
 HOSTILE = "a\x1b]0;title\x07\nb\r\x9bc\u202ed\u2028e\x7f\ud800"
@@ -96,3 +107,43 @@ def test_bytes_are_escaped_only_on_a_terminal(
     monkeypatch.setattr(sys, "stdout", stream(behind))
     write_bytes(b"a\x1b\xc2\x9b\xff\nb\n", as_they_are=as_they_are)
     assert behind.getvalue() == seen
+
+
+def test_where_lines_go(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a", "b")
+    say("c\n", err=True)
+    say()
+    prompt("d\x1b")
+    say_in_place("e\x1b")
+    assert capsys.readouterr() == ("a\nb\n\nd\\x1b", "c\\n\n\re\\x1b")
+
+
+def asking(typed: str, question: str) -> tuple[int, str, list[str]]:
+    """The exit code, what was shown, and the answers."""
+    answers: list[str] = []
+
+    @click.command()
+    def asks() -> None:
+        if question == "password":
+            answers.append(ask_password("who\x1b"))
+        else:
+            confirm("sure\x1b?")
+            answers.append("yes")
+
+    done = CliRunner().invoke(asks, input=typed)
+    return done.exit_code, done.output, answers
+
+
+def test_questions() -> None:
+    assert asking("y\n", "") == (0, "sure\\x1b? [y/N]: y\n", ["yes"])
+    assert asking("n\n", "") == (1, "sure\\x1b? [y/N]: n\nAborted!\n", [])
+    assert asking("\n", "")[::2] == (1, [])
+    assert asking("", "")[::2] == (1, [])
+
+
+def test_a_password_is_typed_twice_and_not_shown() -> None:
+    code, shown, answers = asking("secret\nsecret\n", "password")
+    assert (code, answers, "secret" in shown) == (0, ["secret"], False)
+    assert shown.startswith("who\\x1b: \nRepeat for confirmation: ")
+    code, shown, answers = asking("secret\nother\nsecond\nsecond\n", "password")
+    assert (code, answers) == (0, ["second"])
