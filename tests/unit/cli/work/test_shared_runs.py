@@ -221,7 +221,8 @@ def test_a_run_has_a_session_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -
     own.conf = settings
     one = place(spark)
     with one.session("p", "local", {"spark.sql.a": "1"}, None) as session:
-        assert session is own
+        is_its_own = session is own
+        assert is_its_own
         assert settings.known == {"spark.sql.a": "1"}
         own.active.append(PlayedQuery(own.active, 0))
         assert (forgotten, one._own is own) == ([], True)
