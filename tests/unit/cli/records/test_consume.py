@@ -182,3 +182,28 @@ def test_records_that_cannot_be_shown_are_passed_over(monkeypatch: pytest.Monkey
 def test_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     result, _ = run(monkeypatch, FakeConsumer([(0.0, 1)]), "--topic", "a", "--max-messages", "1", "--json")
     assert '"key": "k0"' in result.stdout
+
+
+def test_only_who_wants_it_passes_over_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records whose keys are no numbers."""
+    shape = ("--property", "print.key=true", "--key-deserializer", "LongDeserializer")
+    words = ("--topic", "a", "--max-messages", "2", *shape)
+    result, _ = run(monkeypatch, FakeConsumer([(0.0, 2)]), *words, "--skip-message-on-error")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert [line.partition(":")[0] for line in result.stderr.splitlines()] == [
+        "a-0 at offset 0",
+        "a-0 at offset 1",
+        "processed 2 records",
+    ]
+    result, _ = run(monkeypatch, FakeConsumer([(0.0, 2)]), *words)
+    assert (result.exit_code, "a-0 at offset" in result.stderr) == (1, False)
+
+
+def test_settings_are_only_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("--show-config", "--group", "g", "--from-beginning")
+    result, done = run(monkeypatch, FakeConsumer(), *words)
+    assert (result.exit_code, done) == (0, [])
+    assert {tuple(line.split()[:2]) for line in result.stdout.splitlines()} >= {
+        ("group.id", "g"),
+        ("auto.offset.reset", "earliest"),
+    }
