@@ -252,6 +252,9 @@ def test_completion() -> None:
     assert shell().complete("a", is_first=False) == ["a/"]
     assert shell().complete("/a/", is_first=False) == ["/a/b ", "/a/c/"]
     assert shell().complete("x/", is_first=False) == []
+    walker = shell()
+    walker.root.put("a/b\x1b")
+    assert walker.complete("a/", is_first=False) == ["a/b ", "a/c/"], "what cannot be typed is not offered"
 
 
 def test_the_prompt_goes_on_after_a_mistake_until_exit(data: Path) -> None:
