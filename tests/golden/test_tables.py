@@ -110,7 +110,8 @@ def set_in(body: list[ast.stmt]) -> list[str]:
 def lines(room: str) -> Iterator[str]:
     for module in modules(room):
         body = ast.parse(inspect.getsource(module)).body
-        numbers = {name: short(getattr(module, name)) for name in set_in(body)}
+        constants = [name for name in set_in(body) if name == name.upper()]  # others are changed by what runs
+        numbers = {name: short(getattr(module, name)) for name in constants}
         said = [f"  {name} = {value}" for name, value in numbers.items() if value is not None]
         for it in body:
             if isinstance(it, ast.ClassDef):
