@@ -228,3 +228,14 @@ def test_offsets_of_groups_have_no_sequence_and_are_remembered(tmp_path: Path) -
     again = open_log(tmp_path, is_clean=True, recovery_point=2).producers.get(8)
     assert again is not None
     assert (again.last_offset, again.last_sequence, again.transaction_first_offset) == (1, -1, 0)
+
+
+def test_where_all_is_forgotten_no_transaction_is_verified() -> None:
+    producers = Producers()
+    header = read_header(written(9, 0))
+    asked = producers.verify(9, 0, 0, expects_zero=False)
+    producers.verified(9, asked, is_good=True)
+    assert producers.check(header) is None
+    producers.clear()
+    with pytest.raises(UnverifiedError):
+        producers.check(header)
