@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -36,11 +37,13 @@ def steps(do: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what other tests have left would be ended meanwhile
     sys.settrace(trace)
     try:
         do()
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 
