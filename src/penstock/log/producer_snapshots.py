@@ -147,9 +147,10 @@ class ProducerSnapshots:
 
     def restore(self, producers: Producers) -> int | None:
         """From the newest readable snapshot; its offset, None if there is none."""
-        for later in self._later[-1:]:
-            producers.restore(snapshot_rows(later.producers))
-            return later.offset
+        if self._later:
+            newest = self._later[-1]
+            producers.restore(snapshot_rows(newest.producers))
+            return newest.offset
         while self.offsets:
             offset = self.offsets[-1]
             try:

@@ -16,6 +16,7 @@ from uuid import UUID
 from penstock.coordinator.effects import Effect, Part, Token
 from penstock.coordinator.group import commit, removal
 from penstock.coordinator.group.classic import join, membership
+from penstock.coordinator.group.classic.answers import join_error
 from penstock.coordinator.group.classic.describe import describe_group
 from penstock.coordinator.group.classic.group import ClassicGroup, find_classic
 from penstock.coordinator.group.classic.kind import CLASSIC
@@ -209,7 +210,9 @@ class GroupShard(PartitionMachine[AnyRecord]):
     # -- the classic protocol, also in groups where others speak the consumer protocol ---------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, caller: Caller, now_ms: int) -> list[Effect]:
-        if self._consumers is None or not self._consumers.join(token, request, caller, now_ms):
+        if len(request.protocols) > join.MOST_PROTOCOLS:
+            self._table.reply(token, join_error(ErrorCode.INVALID_REQUEST, request.member_id))
+        elif self._consumers is None or not self._consumers.join(token, request, caller, now_ms):
             join.join_group(self._table, token, request, caller, now_ms)
         return self._table.take_effects()
 

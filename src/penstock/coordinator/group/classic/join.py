@@ -36,8 +36,7 @@ class Join:
         self.token = token
         self.request = request
         self.caller = caller
-        protocols = request.protocols if len(request.protocols) <= MOST_PROTOCOLS else []
-        self.protocols: Protocols = [(protocol.name, bytes(protocol.metadata)) for protocol in protocols]
+        self.protocols: Protocols = [(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]
         self.rebalance_timeout_ms = (
             request.rebalance_timeout_ms if caller.api_version >= 1 else request.session_timeout_ms
         )
@@ -84,8 +83,6 @@ def join_group(table: GroupTable, token: Token, request: JoinGroupRequest, calle
 def check_request(table: GroupTable, request: JoinGroupRequest) -> ErrorCode:
     """Whatever the group is."""
     settings = table.settings
-    if len(request.protocols) > MOST_PROTOCOLS:
-        return ErrorCode.INVALID_REQUEST
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:

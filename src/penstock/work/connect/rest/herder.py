@@ -230,8 +230,7 @@ class Herder:
             raise bad_request(f"the configuration is larger than the topic of configurations allows: {error}") from None
 
     async def _checked(self, shown: Mapping[str, str | None], stored: Mapping[str, str]) -> dict[str, str]:
-        for one in (shown, stored):
-            await self.loading.needed(one)
+        await self.loading.needed(shown)
         config = await apart(with_secrets, shown, stored)
         found = await self.validate(config)
         if found["error_count"]:

@@ -14,7 +14,7 @@ def without_secrets(config: Config, also: Config | None = None, *, is_loaded: bo
 
 def with_secrets(config: Config, stored: Config) -> dict[str, str | None]:
     """RestError if nothing is stored that is hidden."""
-    secrets = secret_keys(config) | secret_keys(stored)
+    secrets = secret_keys(config)
     whole = dict(config)
     for key, value in config.items():
         if value == HIDDEN:
