@@ -1,22 +1,17 @@
-"""Many deadlines, of which the earliest is known: a heap whose outdated entries are dropped when they come up.
+"""Many deadlines, of which the earliest is known: a heap whose outdated entries are dropped when they come up,
+or sooner.
 
 Putting a deadline off, as each heartbeat does, is one assignment: the heap keeps the earlier time and looks again then.
-Timers that are off would be kept until then, with all that they are about, and who joins a group and goes has one of
-five minutes. So with each timer that is queued some old entries are looked at, as by a collector with two spaces, and
-those of timers that are off go. While as many timers are on, they are two thirds more, or a hundred, at most.
+Who joins a group and goes has a timer of five minutes, which is off when he goes: the heap sweeps it away.
 """
 
-import heapq
 from collections.abc import Callable
 from typing import Final
 
+from penstock.protocol.sweeping_heap import SweepingHeap
+
 AT_ONCE: Final = 100
 """Of thousands of members that fall silent together, so many are seen to before the event loop does something else."""
-
-FEW: Final = 100
-"""So many entries are not looked at."""
-LOOKS: Final = 4
-"""For each timer that is queued: while all were looked at once, a quarter as many have come."""
 
 Entry = tuple[int, int, "Timer"]
 
@@ -39,59 +34,61 @@ class Timer:
 def _is_over(_: int) -> None: ...
 
 
+def _is_queued(entry: Entry) -> bool:
+    """A timer that is off is queued no longer."""
+    queued_ms, _, timer = entry
+    if queued_ms != timer.queued_ms:
+        return False
+    if timer.deadline_ms is None:
+        timer.queued_ms = None
+    return timer.deadline_ms is not None
+
+
 class Timers:
     def __init__(self) -> None:
-        self._heap: list[Entry] = []
-        self._old: list[Entry] = []
-        """Another heap: entries that are still to be looked at."""
+        self._heap = SweepingHeap[Entry](_is_queued)
         self._sequence = 0
 
     def set(self, timer: Timer, deadline_ms: int) -> None:
         timer.deadline_ms = deadline_ms
         if timer.queued_ms is None or deadline_ms < timer.queued_ms:
             self._push(timer, deadline_ms)
-            self._look_at_old()
 
     def next_ms(self) -> int | None:
         """At the latest: where very many deadlines were put off, an earlier time at which nothing is due."""
         for _ in range(AT_ONCE):
-            heap = self._earlier()
-            if not heap:
+            first = self._heap.first
+            if first is None:
                 return None
-            timer = heap[0][2]
-            if heap[0][0] == timer.queued_ms == timer.deadline_ms:
-                break
-            self._settle_top(heap)
-        heap = self._earlier()
-        return heap[0][0] if heap else None
+            if first[0] == first[2].queued_ms == first[2].deadline_ms:
+                return first[0]
+            self._settle_first()
+        first = self._heap.first
+        return None if first is None else first[0]
 
     def fire_due(self, now_ms: int) -> None:
         """The earliest fires first; timers that this sets for now fire as well. Beyond `AT_ONCE` they are due still."""
         for _ in range(AT_ONCE):
-            heap = self._earlier()
-            if not heap or heap[0][0] > now_ms:
+            first = self._heap.first
+            if first is None or first[0] > now_ms:
                 return
-            timer = heap[0][2]
-            if heap[0][0] == timer.queued_ms == timer.deadline_ms:
-                heapq.heappop(heap)
+            timer = first[2]
+            if first[0] == timer.queued_ms == timer.deadline_ms:
+                self._heap.pop()
                 timer.deadline_ms = timer.queued_ms = None
                 timer.fire(*timer.of, now_ms)
             else:
-                self._settle_top(heap)
+                self._settle_first()
 
     def end(self) -> None:
         """None fires any more, nor leads to what it is about, which would keep both."""
-        for _, _, timer in (*self._heap, *self._old):
+        for _, _, timer in self._heap:
             timer.fire, timer.of, timer.deadline_ms, timer.queued_ms = _is_over, (), None, None
-        self._heap, self._old = [], []
+        self._heap.clear()
 
-    def _earlier(self) -> list[Entry]:
-        """The heap with the earliest entry."""
-        return self._old if self._old and not (self._heap and self._heap[0] < self._old[0]) else self._heap
-
-    def _settle_top(self, heap: list[Entry]) -> None:
+    def _settle_first(self) -> None:
         """It is not what its timer wants: queue the timer at its deadline."""
-        queued_ms, _, timer = heapq.heappop(heap)
+        queued_ms, _, timer = self._heap.pop()
         if queued_ms == timer.queued_ms:
             timer.queued_ms = None
             if timer.deadline_ms is not None:
@@ -100,17 +97,4 @@ class Timers:
     def _push(self, timer: Timer, deadline_ms: int) -> None:
         self._sequence += 1
         timer.queued_ms = deadline_ms
-        heapq.heappush(self._heap, (deadline_ms, self._sequence, timer))
-
-    def _look_at_old(self) -> None:
-        if not self._old and len(self._heap) > FEW:
-            self._heap, self._old = self._old, self._heap
-        for _ in range(min(len(self._old), LOOKS)):
-            entry = self._old.pop()  # without its last entry a heap is one
-            queued_ms, _, timer = entry
-            if queued_ms != timer.queued_ms:
-                continue
-            if timer.deadline_ms is None:
-                timer.queued_ms = None
-            else:
-                heapq.heappush(self._heap, entry)
+        self._heap.push((deadline_ms, self._sequence, timer))

@@ -2,8 +2,9 @@ import random
 
 import pytest
 
-from penstock.coordinator import timers as module
-from penstock.coordinator.timers import AT_ONCE, FEW, LOOKS, Timer, Timers
+from penstock.coordinator.timers import AT_ONCE, Timer, Timers
+from penstock.protocol import sweeping_heap
+from penstock.protocol.sweeping_heap import FEW
 
 
 def test_timers_fire_at_their_deadline_in_order() -> None:
@@ -90,7 +91,7 @@ def test_timers_that_are_off_are_not_kept_until_their_time(on: int) -> None:
         timer = Timer(print)
         timers.set(timer, 300_000 + number % 7)
         timer.deadline_ms = None
-        most = max(most, len(timers._heap) + len(timers._old))
+        most = max(most, len(timers._heap))
     assert most <= on * 5 / 3 + FEW + 1
 
 
@@ -102,18 +103,9 @@ def test_nor_are_entries_of_timers_that_were_put_forward(on: int) -> None:
     timer = Timer(print)
     for number in range(20_000):
         timers.set(timer, 300_000 - number)
-        most = max(most, len(timers._heap) + len(timers._old))
+        most = max(most, len(timers._heap))
     assert most <= on * 5 / 3 + FEW + 1
     assert timers.next_ms() == 300_000 - 19_999
-
-
-def test_of_few_entries_none_is_looked_at_again() -> None:
-    timers = Timers()
-    for number in range(FEW):
-        timers.set(Timer(print), number)
-    assert (len(timers._heap), timers._old) == (FEW, [])
-    timers.set(Timer(print), FEW)
-    assert (len(timers._heap), len(timers._old)) == (LOOKS, FEW + 1 - LOOKS)
 
 
 def test_an_end_leaves_nothing() -> None:
@@ -121,10 +113,9 @@ def test_an_end_leaves_nothing() -> None:
     made = [Timer(fired.append) for _ in range(2 * FEW)]
     for timer in made:
         timers.set(timer, 5)
-    assert timers._heap
-    assert timers._old
+    assert len(timers._heap) == 2 * FEW
     timers.end()
-    assert (timers._heap, timers._old, timers.next_ms()) == ([], [], None)
+    assert (list(timers._heap), timers.next_ms()) == ([], None)
     assert {(one.deadline_ms, one.queued_ms, one.of) for one in made} == {(None, None, ())}
     for timer in made:
         timer.fire(5)
@@ -133,7 +124,7 @@ def test_an_end_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("few", [0, 5, FEW])
 def test_against_a_naive_list(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FEW", few)
+    monkeypatch.setattr(sweeping_heap, "FEW", few)
     chance = random.Random(3)
     timers, fired, wanted = Timers(), list[int](), dict[int, int]()
     made = [Timer(lambda now_ms, number=number: fired.append(number)) for number in range(20)]

@@ -15,7 +15,6 @@ hangs, the logs of other disks are looked after.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -33,6 +32,7 @@ from penstock.node.environment.signal import Signal
 from penstock.node.environment.tasks import Tasks, Threads, all_ended
 from penstock.node.partitions.partition import Partition
 from penstock.protocol.errors import KafkaError
+from penstock.protocol.sweeping_heap import SweepingHeap
 from penstock.protocol.value import Value
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Upkeep:
         self._intervals = intervals
         self._now_ms = now_ms
         self._watched: dict[int, _Watched] = {}
-        self._heap: list[tuple[int, int, int]] = []
+        self._heap = SweepingHeap[tuple[int, int, int]](self._counts)
         self._resting: dict[int, Partition] = {}
         self._far: dict[int, tuple[int, int]] = {}
         """Deadlines in the heap of partitions that rest, or did: it has one of them for each, however often they do."""
@@ -161,9 +161,9 @@ class Upkeep:
     def _watch(self, partition: Partition, due_ms: int, check_ms: int) -> None:
         number, key = next(self._numbers), id(partition)
         self._watched[key] = _Watched(number, check_ms, partition)
-        heapq.heappush(self._heap, (due_ms, number, key))
+        self._heap.push((due_ms, number, key))
         self._resting.pop(key, None)
-        if self._heap[0][1] == number:
+        if (first := self._heap.first) is not None and first[1] == number:
             self._changed.set()
 
     def _rest(self, partition: Partition, due_ms: int) -> None:
@@ -171,9 +171,15 @@ class Upkeep:
         far_ms, number = self._far.get(key, (FOR_EVER_MS, -1))
         if due_ms < far_ms:
             self._far[key] = far_ms, number = due_ms, next(self._numbers)
-            heapq.heappush(self._heap, (far_ms, number, key))
+            self._heap.push((far_ms, number, key))
         self._watched[key] = _Watched(number, far_ms, partition)
         self._resting[key] = partition
+
+    def _counts(self, entry: tuple[int, int, int]) -> bool:
+        """Whether a deadline in the heap still holds: the far one of a partition that is awake does."""
+        _, number, key = entry
+        watched = self._watched.get(key)
+        return (watched is not None and watched.number == number) or self._far.get(key, (0, -1))[1] == number
 
     def _wake(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
@@ -238,9 +244,10 @@ class Upkeep:
     async def run_due(self) -> None:
         now_ms = self._now_ms()
         for _ in range(MAX_DUE_AT_ONCE):
-            if not self._heap or self._heap[0][0] > now_ms:
+            first = self._heap.first
+            if first is None or first[0] > now_ms:
                 return
-            _, number, key = heapq.heappop(self._heap)
+            _, number, key = self._heap.pop()
             watched = self._watched.get(key)
             if self._far.get(key, (0, -1))[1] == number:
                 del self._far[key]
@@ -342,9 +349,10 @@ class Upkeep:
                 pass
 
     def _seconds_to_next(self) -> float | None:
-        if not self._heap:
+        first = self._heap.first
+        if first is None:
             return None
-        wait_ms = self._heap[0][0] - self._now_ms()
+        wait_ms = first[0] - self._now_ms()
         return min(max(0, wait_ms), self._intervals.retention_check_ms) / 1000  # the clock may jump, the machine sleep
 
     @staticmethod

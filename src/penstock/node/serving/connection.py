@@ -8,8 +8,7 @@ A connection is *held* while it must not take another request: one waits that is
 not, behind others that wait; too many wait; the peer does not read; or its turn is over: who has sent thousands of
 requests, or filled a buffer, behind which uvloop would read on at once, lets others do something first, and where very
 many have sent something, the last ones wait for the loop's next turn. Bytes that come meanwhile are kept in `_backlog`
-up to a limit, then reading stops and TCP holds the peer back. So a connection's memory is bounded by its limits and one
-response; that of all together by `RequestMemory`.
+up to a limit, then reading stops. A connection's memory is bounded by its limits, that of all by `RequestMemory`.
 
 | state     | it begins with                                            | it ends with                                |
 | --------- | --------------------------------------------------------- | ------------------------------------------- |
@@ -29,12 +28,13 @@ from typing import Any, cast
 
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import OnAnswer, Waiting, request_log
-from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, LATE_BYTES, READ_BYTES, SHORT_BYTES, Peer
+from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, LATE_BYTES, READ_BYTES, SHORT_BYTES
 from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
 from penstock.node.serving.late_answer import LateAnswer, Slot, hasten
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
 from penstock.node.serving.parts import is_long
 from penstock.node.serving.refusals import no_length
+from penstock.node.serving.room import Peer
 from penstock.node.serving.session import Session
 from penstock.protocol.errors import DecodeError
 

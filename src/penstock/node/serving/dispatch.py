@@ -17,11 +17,12 @@ from typing import Any, Final, Protocol, cast
 
 from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
-from penstock.node.serving.frames import RequestMemory, kept
+from penstock.node.serving.frames import kept
 from penstock.node.serving.handler import Charge, CloseConnection, Handler, RequestContext
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
+from penstock.node.serving.room import RequestMemory
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
 from penstock.node.serving.slices import ROOM, Slices, comes_later, now_or_later, to_its_end

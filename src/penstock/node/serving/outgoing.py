@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.log.log_slice import LogSlice
-from penstock.node.serving.frames import Peer
+from penstock.node.serving.room import Peer
 from penstock.node.serving.session import Session
 
 CHUNK_BYTES = 256 * 1024

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, Generic, TypeGuard, TypeVar
 
-from penstock.node.serving.frames import RequestMemory, Room
+from penstock.node.serving.room import RequestMemory, Room
 
 T = TypeVar("T")
 Work = Callable[[], Any]

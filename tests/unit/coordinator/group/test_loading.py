@@ -211,7 +211,7 @@ def test_one_classic_group_of_many_members_is_put_to_work_some_at_a_time() -> No
 def started_sessions(shard: GroupShard) -> tuple[int, int]:
     """At most between two steps, and in all."""
     timers = shard._table.timers
-    counts = [0, *(len(timers._heap) + len(timers._old) for _ in chain(shard.restoring(0), ["done"]))]
+    counts = [0, *(len(timers._heap) for _ in chain(shard.restoring(0), ["done"]))]
     return max(after - before for before, after in pairwise(counts)), counts[-1]
 
 

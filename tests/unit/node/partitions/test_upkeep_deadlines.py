@@ -8,6 +8,7 @@ import pytest
 from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
 from penstock.node.partitions.flushes import Flushes
 from penstock.node.partitions.upkeep import HELD_UP_MS, Upkeep, UpkeepIntervals
+from penstock.protocol.sweeping_heap import FEW
 
 NOW_MS = 1_000_000
 OFTEN, SELDOM = CHECK_INTERVAL_MS - 1, CHECK_INTERVAL_MS
@@ -157,3 +158,35 @@ async def test_a_flush_that_messages_want_may_take_as_long_as_the_intervals_say(
             made.append(looking.upkeep._flushes)
     assert (wanted, made[0]) == (["first", "second"], made[1])
     assert made[0]._hangs_s == 3.0
+
+
+def held(of: Any) -> Any:
+    return Held(log=of, topic="t", index=0)
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_partitions_that_are_made_and_deleted_leave_no_deadlines(rests: bool) -> None:
+    """Each may be due in days: a thousand topics made and deleted again and again would be kept until then."""
+    upkeep = Looking().upkeep
+    stays = held(log(NOW_MS + 1_000))
+    upkeep.watch(stays)
+    for _ in range(5_000):
+        one = held(log(NOW_MS + 900_000))
+        upkeep.watch(one)
+        if rests:
+            upkeep._rest(one, NOW_MS + 7 * 86_400_000)
+        upkeep.forget(one)
+    assert len(upkeep._heap) <= FEW + 3
+    assert (NOW_MS + 1_000, id(stays)) in {(due_ms, key) for due_ms, _, key in upkeep._heap}
+
+
+def test_what_rests_is_due_in_its_time_however_many_come_and_go() -> None:
+    upkeep = Looking().upkeep
+    stays = held(log(NOW_MS + 1_000))
+    upkeep._rest(stays, NOW_MS + 7_000)
+    upkeep.watch(stays)  # awake, and the later deadline is still to be there when it rests again
+    for _ in range(5_000):
+        one = held(log(NOW_MS + 900_000))
+        upkeep.watch(one)
+        upkeep.forget(one)
+    assert sorted(due_ms for due_ms, _, key in upkeep._heap if key == id(stays)) == [NOW_MS + 1_000, NOW_MS + 7_000]

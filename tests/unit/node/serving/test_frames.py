@@ -10,13 +10,7 @@ from weakref import ref
 
 import pytest
 
-from penstock.node.serving.frames import (
-    GIVEN_BACK_BYTES,
-    MAX_POOLED_BUFFERS,
-    POOLED_FRAME_BYTES,
-    FrameBuffers,
-    Mapping,
-)
+from penstock.node.serving.frames import GIVEN_BACK_BYTES, MAX_POOLED_BUFFERS, POOLED_FRAME_BYTES, FrameBuffers, Mapping
 
 MEGABYTE = 1 << 20
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from penstock.node.serving.frames import Peer, RequestMemory
+from penstock.node.serving.room import Peer, RequestMemory
 from penstock.testing.simulator.loop import VirtualLoop
 
 LIMIT = 100
@@ -62,11 +62,12 @@ class World:
             if key in KEYS:
                 of_hosts[KEYS[key]] += size
         assert memory._hosts == of_hosts
-        beyond = self.held.get(str(memory._beyond), 0)
+        beyond = self.held.get(str(memory._beyond), 0) + self.held.get(str(memory._work_beyond), 0)
         assert total - beyond <= LIMIT or len(self.held) == 1
         if self.work:
             first = self.work[0]
             assert total + self.waiting[first] - self.held.get(first, 0) > LIMIT, "work that has room goes on"
+            assert not memory._work_is_late or memory._work_beyond in self.held, "one goes on without"
         if self.waiting:
             assert self.held, "something is there that will be given back"
 

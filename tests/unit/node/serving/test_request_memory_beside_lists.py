@@ -10,8 +10,9 @@ from random import Random
 import pytest
 from tests.stand_in import stand_in
 
-from penstock.node.serving import frames
-from penstock.node.serving.frames import PATIENCE_S, STILL_S, Peer, RequestMemory
+from penstock.node.serving import room
+from penstock.node.serving.room import PATIENCE_S, STILL_S, Peer, RequestMemory
+from penstock.protocol.sweeping_heap import FEW
 
 HOSTS = ("a", "b", "c")
 
@@ -60,10 +61,14 @@ class Plain:
     askers: list[Asker]
     numbers: int = 0
     beyond: Asker | None = None
+    looks: int = 0
+    """Since it is beyond."""
     came: list[Asker] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     turn: dict[str, bool] = field(default_factory=lambda: {"room": False, "beyond": False})
-    late_work: tuple[int, int, int] | None = None
+    first_work: tuple[int, int, int] | None = None
+    work_is_late: bool = False
+    work_beyond: Asker | None = None
     called: list[int] = field(default_factory=list)
 
     @property
@@ -73,6 +78,10 @@ class Plain:
     @property
     def wishing(self) -> list[Asker]:
         return [one for one in self.askers if one.wish is not None]
+
+    @property
+    def work(self) -> Asker | None:
+        return self.least([one for one in self.wishing if one.host is None])
 
     @property
     def lacking(self) -> int:
@@ -100,6 +109,8 @@ class Plain:
         self.came = [other for other in self.came if other is not one]
         if one is self.beyond:
             self.beyond = None
+        if one is self.work_beyond:
+            self.work_beyond = None
         self.grant(now_s)
 
     def grant(self, now_s: float, asks: Asker | None = None) -> None:
@@ -111,18 +122,30 @@ class Plain:
                 self.called.append(one.name)
         if not self.wishing:
             self.hosts.clear()
+            self.first_work, self.work_is_late = None, False
 
     def next(self) -> Asker | None:
         if not self.wishing:
             return None
-        best = self.least([one for one in self.wishing if one.host is None]) or self.frame("room")
-        if best is not None and self.has_room(best):
-            self.turn["room"] ^= best.host is not None and len(self.wishing) > 1
-            return best
+        work = self.work
+        self.work_is_late = self.work_is_late and work is not None
+        if work is not None and self.has_room(work):
+            return work
+        if work is None or self.work_is_late:
+            best = self.frame("room")
+            if best is not None and self.has_room(best):
+                self.turn["room"] ^= len(self.wishing) > 1
+                return best
+        if work is not None and self.work_is_late and self.work_beyond is None:
+            self.work_beyond = work
+            return work
         if self.beyond is None and (one := self.frame("beyond")) is not None:
-            self.beyond = one
+            self.beyond, self.looks = one, 0
             self.turn["beyond"] = not self.turn["beyond"]
         return self.beyond if self.beyond is not None and self.beyond.wish is not None else None
+
+    def names_beyond(self) -> list[int | None]:
+        return [None if one is None else one.name for one in (self.beyond, self.work_beyond)]
 
     def least(self, some: list[Asker]) -> Asker | None:
         return min(some, key=lambda one: one.wish or (), default=None)
@@ -155,35 +178,34 @@ class Plain:
 
     def look(self, now_s: float, holders: list[Asker]) -> list[int]:
         """Who loses what it has; `holders` in the order in which they began to hold."""
-        late = []
+        late, slow, self.looks = list[Asker](), list[Asker](), self.looks + 1
         for one in holders:
             if one.host is not None and not (one.wish is not None and one.has_more):
-                is_still, one.seen = one.seen == one.far and one.since_s <= now_s - STILL_S, one.far
-                if is_still or one.since_s <= now_s - PATIENCE_S:
+                is_slow, is_still, one.seen = one.since_s <= now_s - STILL_S, one.seen == one.far, one.far
+                is_beyond = one is self.beyond and self.held > self.most
+                is_late = self.looks >= 10 if is_beyond else one.since_s <= now_s - PATIENCE_S
+                if is_late or (is_slow and (is_still or is_beyond)):
                     late.append(one)
-        work = self.least([one for one in self.wishing if one.host is None])
-        if work is not None and work.wish == self.late_work:
-            assert work.wish is not None
-            need = self.held + work.wish[2] - self.most
-            begun = [one for one in self.wishing if one.host is not None and one.size]
-            for one in sorted(begun, key=lambda one: one.wish or (), reverse=True):
-                if need > 0:
-                    late.append(one)
-                    need -= one.size
-        self.late_work = None if work is None else work.wish
+                elif is_slow:
+                    slow.append(one)
+        slow.sort(key=lambda one: (self.of_host(one.host or ""), one.since_s), reverse=True)
+        while sum(one.size for one in slow) * 4 > self.most * 3:
+            late.append(slow.pop(0))
+        work = self.work
+        self.work_is_late |= work is not None and work.wish == self.first_work
+        self.first_work = None if work is None else work.wish
+        self.grant(now_s)
         return [one.name for one in late]
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_who_gets_room_and_who_loses_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     loop, random = Loop(), Random(seed)
-    monkeypatch.setattr(frames, "asyncio", stand_in(asyncio, get_running_loop=lambda: loop))
+    monkeypatch.setattr(room, "asyncio", stand_in(asyncio, get_running_loop=lambda: loop))
     askers = [Asker(name, random.choice((*HOSTS, None))) for name in range(9)]
     most = random.choice((10, 20, 20, 40, -1))
     memory, plain = RequestMemory(most), Plain(most, askers)
-    called: list[int] = []
-    lost: list[int] = []
-    idle: list[str] = []
+    called, lost, idle = list[int](), list[int](), list[str]()
 
     def peer(one: Asker) -> Peer | None:
         if one.host is None:
@@ -191,7 +213,7 @@ def test_who_gets_room_and_who_loses_it(seed: int, monkeypatch: pytest.MonkeyPat
         return Peer(one.host, lambda: one.far, lambda: one.has_more, lambda: lost.append(one.name))
 
     peers = [peer(one) for one in askers]
-    did = {"waits": 0, "called": 0, "lost": 0, "beyond": 0}
+    did = {"waits": 0, "called": 0, "lost": 0, "beyond": 0, "work beyond": 0}
     with memory.idle(1, lambda: idle.append("gives way")):
         for _ in range(400):
             one = random.choice(askers)
@@ -230,8 +252,30 @@ def test_who_gets_room_and_who_loses_it(seed: int, monkeypatch: pytest.MonkeyPat
             assert {name: share.size for name, share in memory._held.items()} == {
                 one.name: one.size for one in askers if one.size
             }
-            assert memory._beyond == (None if plain.beyond is None else plain.beyond.name)
             assert memory._hosts == {host: plain.of_host(host) for host in HOSTS if plain.of_host(host)}
             did["called"] += bool(called)
+            assert [memory._beyond, memory._work_beyond] == plain.names_beyond()
             did["beyond"] += plain.beyond is not None
+            did["work beyond"] += plain.work_beyond is not None
     assert most < 0 or all(did.values()), did
+
+
+def test_what_waited_and_went_is_not_kept_while_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a connection that was closed; new ones may come and go for as long as one has all the room."""
+    loop = Loop()
+    monkeypatch.setattr(room, "asyncio", stand_in(asyncio, get_running_loop=lambda: loop))
+    memory = RequestMemory(10)
+
+    def peer(host: str) -> Peer:
+        return Peer(host, lambda: 0, lambda: False, lambda: None)
+
+    assert memory.take("first", 10, print, peer("a"))
+    assert not memory.take("waits", 5, print, peer("b"), rest=0)
+    for number in range(5_000):
+        for key, host in ((f"new {number}", "c"), (f"work {number}", None)):
+            assert not memory.take(key, 5, print, None if host is None else peer(host), rest=1)
+            memory.give(key)
+    queues = [memory._work, memory._begun, *memory._new.values()]
+    assert max(map(len, queues)) <= FEW + 1
+    assert set(memory.wishes) == {"waits"}
+    assert set(memory._frames) == {"first", "waits"}

@@ -11,11 +11,12 @@ import pytest
 from tests.unit.node.served_node import serving
 from tests.unit.node.serving.test_request_memory import HEARTBEAT, LARGE, LIMIT
 
-from penstock.node.serving import frames
+from penstock.node.serving import room
 from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, Authorizer, Right
 from penstock.node.serving.dispatch import ANSWER_BYTES
-from penstock.node.serving.frames import READ_BYTES, RequestMemory
+from penstock.node.serving.frames import READ_BYTES
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
+from penstock.node.serving.room import RequestMemory
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Principal, Session
 from penstock.node.serving.slices import BeforeAnswer, Steps
@@ -29,7 +30,7 @@ from penstock.protocol.requests.framing import encode_request
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "STILL_S", 1000.0)
+    monkeypatch.setattr(room, "STILL_S", 1000.0)
 
 
 @pytest.mark.parametrize("more", [{}, {"polls": True}, {"ends_with_client": True}], ids=str)

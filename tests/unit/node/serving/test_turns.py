@@ -13,8 +13,9 @@ from penstock.log.disk import OpenFile
 from penstock.log.log_slice import LogSlice
 from penstock.node.serving.connection import TURN_NS, Connection
 from penstock.node.serving.connections import ROUND_NS, UNWATCHED_NS
-from penstock.node.serving.frames import LATE_BYTES, READ_BYTES, SHARED_BYTES, SHORT_BYTES, RequestMemory
+from penstock.node.serving.frames import LATE_BYTES, READ_BYTES, SHARED_BYTES, SHORT_BYTES
 from penstock.node.serving.handler import Handler, RequestContext
+from penstock.node.serving.room import RequestMemory
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.requests.api import ApiKey
