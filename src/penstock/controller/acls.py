@@ -4,9 +4,16 @@ Who is told that they are knows that no broker in service decides by the rules o
 well, which finds nothing left to do: the first answer may have been lost while a broker was behind.
 """
 
+from typing import Final
 from uuid import UUID
 
-from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision, decided_for_brokers
+from penstock.controller.decision import (
+    MAX_RECORDS_PER_DECISION,
+    Allowance,
+    ControllerState,
+    Decision,
+    decided_for_brokers,
+)
 from penstock.metadata.acl_hosts import network_of
 from penstock.metadata.features import CIDR_LEVEL, shown_level
 from penstock.metadata.records import MetadataRecord
@@ -38,6 +45,9 @@ from penstock.protocol.messages.delete_acls import (
 )
 from penstock.protocol.requests.refusals import refusal
 
+MAX_LOOKS: Final = 1_000_000
+"""At rules, for all filters of a request together: about a second. A filter that leaves nothing open looks at none."""
+
 
 def decide_create_acls(state: ControllerState, request: CreateAclsRequest, now_ms: int) -> Decision[CreateAclsResponse]:
     """A rule that is there already is made, too, and stays as it is."""
@@ -68,6 +78,7 @@ def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_m
     """
     gone: dict[UUID, MetadataRecord] = {}
     results, known = [], set[AclFilter]()
+    allowance = Allowance(MAX_LOOKS, "have its filters held against {} rules, all together")
     try:
         _check_authorizer(state)
         for asked in request.filters:
@@ -77,7 +88,7 @@ def decide_delete_acls(state: ControllerState, request: DeleteAclsRequest, now_m
                 if wanted in known:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has this filter twice")
                 known.add(wanted)
-                for rule, rule_id in _matching(state, wanted):
+                for rule, rule_id in _matching(state, wanted, allowance):
                     gone[rule_id] = RemoveAccessControlEntryRecord(id=rule_id)
                     result.matching_acls.append(DeleteAclsMatchingAcl(error_message=None, **rule._asdict()))
             except KafkaError as error:
@@ -141,11 +152,12 @@ def _problem(rule: AclBinding) -> str | None:
     return None if rule.host else "A rule needs a host, * for all of them; this one is empty"
 
 
-def _matching(state: ControllerState, wanted: AclFilter) -> list[tuple[AclBinding, UUID]]:
+def _matching(state: ControllerState, wanted: AclFilter, allowance: Allowance) -> list[tuple[AclBinding, UUID]]:
     if wanted.is_unknown:
         message = "The filter has a code that there is no word for in Kafka; ANY stands for all"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     exact, rule_ids = AclBinding(*wanted), state.image.security.rule_ids  # type: ignore[arg-type]
-    if exact in rule_ids:
-        return [(exact, rule_ids[exact])]
-    return [found for found in state.image.security.rule_ids.items() if wanted.matches(found[0])]
+    if exact in rule_ids or wanted.is_exact:
+        return [(exact, rule_ids[exact])] if exact in rule_ids else []
+    allowance.take(len(rule_ids))
+    return [found for found in rule_ids.items() if wanted.matches(found[0])]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from penstock.controller.assignments import check_replicas, new_partition
-from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, Allowance, ControllerState, Decision
 from penstock.controller.placement import place
 from penstock.controller.storage_groups import (
     check_voters,
@@ -28,13 +28,14 @@ def decide_create_partitions(
 ) -> Decision[CreatePartitionsResponse]:
     """With `validate_only` the reply is the same, but nothing is created."""
     records: list[MetadataRecord] = []
+    allowance = Allowance(MAX_RECORDS_PER_DECISION, "create at most {} partitions")
     results = []
     times = Counter(topic.name for topic in request.topics)
     for topic in request.topics:
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names topic '{topic.name}' more than once")
-            created = _create(state, topic, MAX_RECORDS_PER_DECISION - len(records))
+            created = _create(state, topic, allowance)
         except KafkaError as error:
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
@@ -45,7 +46,7 @@ def decide_create_partitions(
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
 
-def _create(state: ControllerState, asked: CreatePartitionsTopic, limit: int) -> Sequence[MetadataRecord]:
+def _create(state: ControllerState, asked: CreatePartitionsTopic, allowance: Allowance) -> Sequence[MetadataRecord]:
     topic = state.image.topics.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{asked.name}'")
@@ -55,9 +56,7 @@ def _create(state: ControllerState, asked: CreatePartitionsTopic, limit: int) ->
         message = f"Topic '{asked.name}' has {present} partitions and can only grow, so not to {asked.count}"
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
     added = asked.count - present
-    if added > limit:
-        message = f"One request may create at most {MAX_RECORDS_PER_DECISION} partitions"
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+    allowance.take(added)
     if topic.storage_group is not None:
         return _in_its_group(state, topic, asked, added)
     replication_factor = len(topic.partitions[0].replicas)

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from penstock.controller.assignments import check_replicas, new_partition
-from penstock.controller.decision import MAX_RECORDS_PER_DECISION, ControllerState, Decision
+from penstock.controller.decision import MAX_RECORDS_PER_DECISION, Allowance, ControllerState, Decision
 from penstock.controller.delays import level_for
 from penstock.controller.placement import place
 from penstock.controller.policies import AlterConfigPolicy, CreateTopicPolicy
@@ -37,11 +37,12 @@ DEFAULT = -1
 
 @dataclass(slots=True)
 class _Creation:
-    """One request on its way: how often it names each topic, and what it yields so far."""
+    """One request on its way: how often it names each topic, what it may still ask for, and what it yields so far."""
 
     state: ControllerState
     asked: Counter[str]
     groups: StorageGroups
+    allowance: Allowance
     records: list[MetadataRecord] = field(default_factory=list)
 
 
@@ -49,7 +50,9 @@ def decide_create_topics(
     state: ControllerState, request: CreateTopicsRequest, now_ms: int
 ) -> Decision[CreateTopicsResponse]:
     """With `validate_only` the reply is the same, but nothing is created."""
-    creation = _Creation(state, Counter(topic.name for topic in request.topics), StorageGroups(state))
+    allowance = Allowance(MAX_RECORDS_PER_DECISION, "create at most {} topics, configs and partitions together")
+    asked = Counter(topic.name for topic in request.topics)
+    creation = _Creation(state, asked, StorageGroups(state), allowance)
     results = [_result(creation, topic) for topic in {topic.name: topic for topic in request.topics}.values()]
     records = [] if request.validate_only else creation.records
     return Decision(records, CreateTopicsResponse(topics=results))
@@ -72,16 +75,19 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
     state = creation.state
     _check_name(creation, topic.name)
     settings = _settings_of(state, topic)
+    partitions, factor = _size_of(state, topic)
+    creation.allowance.take(1 + len(settings) + partitions)  # before any is placed
     found = None
     if asks_for_consensus(settings):
-        found, assignments = _in_a_group(creation, topic, settings)
+        found, assignments = _in_a_group(creation, topic, settings, partitions, factor)
         settings = settings | {STORAGE_GROUP: str(found.number)}
     else:
-        assignments = _assignments_of(creation, topic)
+        assignments = _assignments_of(state, topic, partitions, factor)
     _ask_policies(state, topic, assignments)
     topic_id = state.new_topic_id()
     records = level_for(state.image, settings)
     records += () if found is None else found.records
+    creation.allowance.take(len(records) + (found is not None))
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     records += [
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=key, value=value)
@@ -93,17 +99,10 @@ def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
         else partition_in_group(state.image, topic_id, index, replicas, found.group)
         for index, replicas in enumerate(assignments)
     ]
-    if len(creation.records) + len(records) > MAX_RECORDS_PER_DECISION:
-        raise _too_many()
     creation.records += records
     if found is not None:
         creation.groups.take(found, len(assignments))
     return _created(state, topic.name, topic_id, assignments, settings)
-
-
-def _too_many() -> KafkaError:
-    message = f"One request may create at most {MAX_RECORDS_PER_DECISION} topics, configs and partitions together"
-    return KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
 def _ask_policies(state: ControllerState, topic: CreatableTopic, assignments: list[list[int]]) -> None:
@@ -173,15 +172,15 @@ def _settings_of(state: ControllerState, topic: CreatableTopic) -> dict[str, str
     return settings
 
 
-def _assignments_of(creation: _Creation, topic: CreatableTopic) -> list[list[int]]:
-    state = creation.state
+def _assignments_of(state: ControllerState, topic: CreatableTopic, partitions: int, factor: int) -> list[list[int]]:
     if topic.assignments:
         return _named_by_hand(state, topic)
-    partitions, replicas = _size_of(creation, topic)
-    return place(state.image.brokers.values(), partitions, replicas, state.chance)
+    return place(state.image.brokers.values(), partitions, factor, state.chance)
 
 
-def _in_a_group(creation: _Creation, topic: CreatableTopic, settings: dict[str, str]) -> tuple[Found, list[list[int]]]:
+def _in_a_group(
+    creation: _Creation, topic: CreatableTopic, settings: dict[str, str], partitions: int, factor: int
+) -> tuple[Found, list[list[int]]]:
     """The replicas of each partition are the group's, in any order."""
     state, number = creation.state, storage_group_in(settings)
     if topic.assignments:
@@ -190,25 +189,24 @@ def _in_a_group(creation: _Creation, topic: CreatableTopic, settings: dict[str, 
         for replicas in assignments:
             check_voters(found.number, found.group, replicas)
         return found, assignments
-    partitions, factor = _size_of(creation, topic)
     leaves_it = topic.replication_factor == DEFAULT and number is not None
     found = creation.groups.find(Asked(partitions, number, None if leaves_it else factor))
     return found, [list(found.group.replicas)] * partitions
 
 
-def _size_of(creation: _Creation, topic: CreatableTopic) -> tuple[int, int]:
-    """(partitions, replicas of each). KafkaError where they do not fit into the decision, before any is placed."""
+def _size_of(state: ControllerState, topic: CreatableTopic) -> tuple[int, int]:
+    """(partitions, replicas of each); where replicas are named by hand, as many partitions as are named."""
+    if topic.assignments:
+        return len(topic.assignments), DEFAULT
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         message = f"The replication factor must be at least 1, or -1 for the default, not {topic.replication_factor}"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
         message = f"The number of partitions must be at least 1, or -1 for the default, not {topic.num_partitions}"
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
-    settings = creation.state.settings
+    settings = state.settings
     partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
     replicas = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
-    if partitions > MAX_RECORDS_PER_DECISION - len(creation.records):
-        raise _too_many()
     return partitions, replicas
 
 

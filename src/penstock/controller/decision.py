@@ -9,6 +9,7 @@ from penstock.controller.heartbeats import Heartbeats
 from penstock.leadership.balancer import Balancer, BalanceSettings
 from penstock.metadata.image import NOBODY, ClusterImage, ConfigResource
 from penstock.metadata.records import ConfigRecord, MetadataRecord
+from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.uuids import uuid_to_text
 from penstock.protocol.value import Value
 from penstock.raft.voters import Quorum
@@ -24,6 +25,22 @@ MANY_RECORDS = 50
 """From so many on, the records of one batch hold the event loop for more than a moment when they are applied."""
 
 ReplyT = TypeVar("ReplyT", covariant=True)
+
+
+class Allowance:
+    """What one request may still cost. What is refused uses up its part as well, once work may have gone into it: or
+    else it could be asked for over and over in the same request, and worked out each time.
+    """
+
+    def __init__(self, limit: int, what: str) -> None:
+        self._limit = self._left = limit
+        self._what = what
+
+    def take(self, cost: int) -> None:
+        """Raises KafkaError POLICY_VIOLATION where there is not as much left."""
+        if cost > self._left:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"One request may {self._what.format(self._limit)}")
+        self._left -= cost
 
 
 class QuorumUpgrade(Value):

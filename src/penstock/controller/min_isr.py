@@ -59,10 +59,11 @@ def _check(resource: ConfigResource, value: str | None) -> None:
 def _kept(image: ClusterImage, topic: str) -> list[MetadataRecord]:
     """Partitions without a leader keep what they know, after that of one topic or all is gone."""
     records: list[MetadataRecord] = []
-    for name, index in each(image.index.leaderless):
+    leaderless = image.index.leaderless
+    for name, index in each({topic: leaderless.get(topic, 0)} if topic else leaderless):
         partition = image.topics[name].partitions[index]
         eligible, last = partition.eligible_leader_replicas, partition.last_known_elr
-        if topic in ("", name) and (eligible or last):
+        if eligible or last:
             records.append(
                 PartitionChangeRecord(
                     partition_id=index,

@@ -40,12 +40,22 @@ from penstock.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from penstock.protocol.value import Value
+
+
+class _Moves(Value):
+    """What the moves of one request share."""
+
+    state: ControllerState
+    groups: StorageGroups
+    may_resize: bool
 
 
 def decide_alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest, now_ms: int
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """Partitions without replicas in the request end their moves."""
+    moves = _Moves(state, StorageGroups(state), request.allow_replication_factor_change)
     records: list[MetadataRecord] = []
     responses = []
     seen: dict[tuple[str, int], None] = {}
@@ -57,7 +67,7 @@ def decide_alter_partition_reassignments(
                 if (topic.name, asked.partition_index) in seen:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names each partition once")
                 seen[topic.name, asked.partition_index] = None
-                record = _altered(state, topic.name, asked, request.allow_replication_factor_change)
+                record = _altered(moves, topic.name, asked)
                 if record is not None:
                     _check_room(records)
                     records.append(record)
@@ -106,10 +116,8 @@ def _check_room(records: list[MetadataRecord]) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
-def _altered(
-    state: ControllerState, name: str, asked: ReassignablePartition, may_resize: bool
-) -> PartitionChangeRecord | None:
-    topic = state.image.topics.get(name)
+def _altered(moves: _Moves, name: str, asked: ReassignablePartition) -> PartitionChangeRecord | None:
+    topic = moves.state.image.topics.get(name)
     if topic is None or asked.partition_index not in topic.partitions:
         message = f"There is no partition {name}-{asked.partition_index}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
@@ -121,24 +129,22 @@ def _altered(
         )
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     if asked.replicas is None:
-        return _cancelled(state, topic, asked.partition_index)
-    return _moved(state, topic, asked.partition_index, asked.replicas, may_resize)
+        return _cancelled(moves, topic, asked.partition_index)
+    return _moved(moves, topic, asked.partition_index, asked.replicas)
 
 
-def _moved(
-    state: ControllerState, topic: TopicImage, index: int, target: list[int], may_resize: bool
-) -> PartitionChangeRecord | None:
+def _moved(moves: _Moves, topic: TopicImage, index: int, target: list[int]) -> PartitionChangeRecord | None:
     partition = topic.partitions[index]
-    check_replicas(state.image, target, None, present=partition.replicas)
+    check_replicas(moves.state.image, target, None, present=partition.replicas)
     before = _before_the_move(partition)
-    if len(target) != len(before) and not may_resize:
+    if len(target) != len(before) and not moves.may_resize:
         message = f"{topic.name}-{index} has {len(before)} replicas, and the request forbids to make them {len(target)}"
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if topic.by_consensus:
-        return _group_moved(state, topic, index, target)
+        return _group_moved(moves, topic, index, target)
     way = _on_the_way(partition, target)
     wanted = Wanted(replicas=way.replicas, removing=way.removing_replicas, adding=way.adding_replicas)
-    return changed(Electorate(state), topic, index, wanted)
+    return changed(Electorate(moves.state), topic, index, wanted)
 
 
 def _on_the_way(partition: PartitionImage, target: list[int]) -> PartitionImage:
@@ -152,27 +158,25 @@ def _on_the_way(partition: PartitionImage, target: list[int]) -> PartitionImage:
     )
 
 
-def _group_moved(
-    state: ControllerState, topic: TopicImage, index: int, target: list[int]
-) -> PartitionChangeRecord | None:
+def _group_moved(moves: _Moves, topic: TopicImage, index: int, target: list[int]) -> PartitionChangeRecord | None:
     """Replicas that are to be removed stay until they have no vote any more."""
     group = topic.partitions[index]
     if group.leader == NO_LEADER and group.leader_epoch == FIRST_EPOCH:
         message = f"{topic.name}-{index} has never had a leader: who votes is settled when one of its replicas leads"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    way, choose = _on_the_way(group, target), StorageGroups(state).directory
+    way, choose = _on_the_way(group, target), moves.groups.directory
     directories = tuple(group.directory_of(it) if it in group.replicas else choose(it) for it in way.replicas)
     return record_of(topic, index, way._replace(directories=directories))
 
 
-def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> PartitionChangeRecord | None:
-    partition = topic.partitions[index]
+def _cancelled(moves: _Moves, topic: TopicImage, index: int) -> PartitionChangeRecord | None:
+    state, partition = moves.state, topic.partitions[index]
     if not partition.adding_replicas and not partition.removing_replicas:
         message = f"{topic.name}-{index} is on no way to other replicas"
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, message)
     replicas = _before_the_move(partition)
     if topic.by_consensus:
-        return _group_moved(state, topic, index, replicas)
+        return _group_moved(moves, topic, index, replicas)
     isr = [replica for replica in partition.isr if replica in replicas]
     wanted = Wanted(replicas=replicas, isr=isr, removing=(), adding=())
     if not isr:

@@ -13,6 +13,7 @@ A group that begins has no leader, and all its replicas count as in sync, until 
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from heapq import heapify, heappush, heapreplace
 from uuid import UUID
 
 from penstock.controller.assignments import FIRST_EPOCH, check_replicas
@@ -26,6 +27,9 @@ from penstock.metadata.topics import NO_LEADER
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.internal_topics import STORAGE_GROUPS
 from penstock.protocol.value import Value
+
+Kind = int | frozenset[int] | None
+"""What groups are asked for by: a number of replicas, the replicas, or nothing."""
 
 FULL = 1_000
 """A group with so many partitions gets only topics that name it."""
@@ -47,10 +51,9 @@ class Asked(Value):
             message = f"storage group {number} has {_factor(group)} replicas, not {self.replication_factor}"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
-    def fits(self, group: PartitionImage) -> bool:
-        if self.replicas is not None:
-            return set(self.replicas) == set(group.replicas)
-        return self.replication_factor in (None, _factor(group))
+    @property
+    def kind(self) -> "Kind":
+        return self.replication_factor if self.replicas is None else frozenset(self.replicas)
 
 
 class Found(Value):
@@ -62,13 +65,18 @@ class Found(Value):
 
 
 class StorageGroups:
-    """Knows present groups, and groups that begin in one decision."""
+    """Knows present groups, and groups that begin in one decision; it looks at all of them once, whatever is asked."""
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
         self._known = state.image.storage_groups
         self._begun: dict[int, PartitionImage] = {}
-        self._joined: Counter[int] = Counter()
+        self._counts: dict[int, int] = {}
+        """Partitions of groups that were asked about."""
+        self._emptiest_of: dict[Kind, list[tuple[int, int]]] = {}
+        """Heaps of partitions and number, as last looked at: partitions only become more. Empty until asked."""
+        self._taken: Counter[tuple[int, UUID]] = Counter()
+        """Groups in directories of brokers; empty until asked."""
         known = state.image.topics.get(STORAGE_GROUPS)
         self._topic_id: UUID | None = None if known is None else known.topic_id
 
@@ -113,9 +121,14 @@ class StorageGroups:
 
     def take(self, found: Found, partitions: int) -> None:
         """Its records are part of the decision, and so many partitions join it."""
-        self._joined[found.number] += partitions
+        self._counts[found.number] = self._partitions(found.number) + partitions
         if found.records:
             self._begun[found.number] = found.group
+            if self._emptiest_of:
+                for kind in _kinds(found.group):
+                    heappush(self._emptiest_of.setdefault(kind, []), (partitions, found.number))
+            if self._taken:
+                self._taken.update(_places(found.group))
         for record in found.records:
             if isinstance(record, TopicRecord):
                 self._topic_id = record.topic_id
@@ -128,15 +141,26 @@ class StorageGroups:
         return self._begun[number] if number in self._begun else self._known[number]
 
     def _partitions(self, number: int) -> int:
-        topics = self._state.image.topics_of_storage_group(number)
-        return sum(len(topic.partitions) for topic in topics) + self._joined[number]
+        if number not in self._counts:
+            topics = self._state.image.topics_of_storage_group(number)
+            self._counts[number] = sum(len(topic.partitions) for topic in topics)
+        return self._counts[number]
 
     def _emptiest(self, asked: Asked) -> int | None:
         """Only groups that fit and have room count."""
-        numbers = [number for number in range(self._count) if asked.fits(self._group(number))]
-        counts = {number: self._partitions(number) for number in numbers}
-        with_room = [number for number, count in counts.items() if count + asked.partitions <= FULL or not count]
-        return min(with_room, key=lambda number: (counts[number], number), default=None)
+        if not self._emptiest_of:
+            for number in range(self._count):
+                for kind in _kinds(self._group(number)):
+                    self._emptiest_of.setdefault(kind, []).append((self._partitions(number), number))
+            for each in self._emptiest_of.values():
+                heapify(each)
+        heap = self._emptiest_of.get(asked.kind)
+        if not heap:
+            return None
+        while (now := self._partitions(heap[0][1])) != heap[0][0]:
+            heapreplace(heap, (now, heap[0][1]))
+        count, number = heap[0]
+        return number if count + asked.partitions <= FULL or not count else None
 
     def _replicas(self, asked: Asked) -> Sequence[int]:
         image = self._state.image
@@ -164,13 +188,24 @@ class StorageGroups:
         if not choices:
             message = f"broker {broker_id} has not said in which directories it keeps logs"
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        taken = Counter(group.directory_of(broker_id) for group in (*self._known.values(), *self._begun.values()))
-        return min(choices, key=lambda choice: taken[choice])
+        if not self._taken:
+            for group in (*self._known.values(), *self._begun.values()):
+                self._taken.update(_places(group))
+        return min(choices, key=lambda choice: self._taken[broker_id, choice])
 
 
 def _factor(group: PartitionImage) -> int:
     """Counts the replicas after a move, where one is under way."""
     return len(group.replicas) - len(group.removing_replicas)
+
+
+def _kinds(group: PartitionImage) -> tuple[Kind, ...]:
+    """By which it can be asked for."""
+    return None, _factor(group), frozenset(group.replicas)
+
+
+def _places(group: PartitionImage) -> list[tuple[int, UUID]]:
+    return [(broker, group.directory_of(broker)) for broker in group.replicas]
 
 
 def check_voters(number: int, group: PartitionImage, replicas: Collection[int]) -> None:

@@ -6,6 +6,7 @@ and whether it can the quorum says.
 """
 
 from enum import IntEnum
+from typing import Final
 
 from penstock.controller.decision import ControllerState, Decision, QuorumUpgrade
 from penstock.controller.delays import topics_that_wait
@@ -32,6 +33,9 @@ from penstock.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
+MAX_UPDATES: Final = 1_000
+"""Each is held against what every node runs at; there are about a dozen features."""
+
 
 class UpgradeType(IntEnum):
     UNKNOWN = 0
@@ -48,6 +52,8 @@ def decide_update_features(
     upgrade: QuorumUpgrade | None = None
     named: dict[str, int] = {}
     try:
+        if len(request.feature_updates) > MAX_UPDATES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"One request may update at most {MAX_UPDATES} features")
         for update in request.feature_updates:
             if update.feature in named:
                 raise _refused(update, "the request names it twice")

@@ -128,6 +128,17 @@ class AclFilter(NamedTuple):
         more = (self.operation, Operation), (self.permission_type, Permission)
         return any(code not in members(kind) or not code for code, kind in (*codes, *more))
 
+    @property
+    def is_exact(self) -> bool:
+        """It leaves nothing open, so it matches no rule but the one that says the same."""
+        return (
+            None not in (self.resource_name, self.principal, self.host)
+            and self.resource_type != Resource.ANY
+            and self.pattern_type in (PatternType.LITERAL, PatternType.PREFIXED)
+            and self.operation != Operation.ANY
+            and self.permission_type != Permission.ANY
+        )
+
     def matches(self, rule: AclBinding) -> bool:
         return (
             self.resource_type in (Resource.ANY, rule.resource_type)

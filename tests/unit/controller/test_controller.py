@@ -85,6 +85,17 @@ def test_what_does_not_fit_into_a_request_is_refused_before_it_is_placed(monkeyp
     assert placed == [2_000] * fit
 
 
+def test_a_topic_that_is_refused_uses_up_its_part_of_what_a_request_may_ask_for() -> None:
+    controller = active_controller()
+    half = decision.MAX_RECORDS_PER_DECISION // 2
+    sizes = {"large": (half + 1, 9), "too-large": (half, 1), "fits": (half - 10, 1)}
+    topics = [CreatableTopic(name=name, num_partitions=it[0], replication_factor=it[1]) for name, it in sizes.items()]
+    outcome = controller.decide(CreateTopicsRequest(topics=topics), 0)
+    assert [topic.error_code for topic in outcome.reply.topics] == [
+        ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE,
+    ]  # fmt: skip
+
+
 def test_deleting_can_be_switched_off() -> None:
     controller = active_controller(delete_topic_enable=False)
     carry_out(controller, create("flights"))
