@@ -4,7 +4,8 @@
 | ------------------------------------- | --------------------------------------------------------------------------- |
 | a command that a policy judges comes  | it is decided; what the policies were not asked yet is asked, and then it is |
 |                                       | decided again, by what they said and by all that was decided meanwhile       |
-| a policy takes long                   | its commands wait in line, no others; each is refused at its own deadline    |
+| a policy takes long                   | its commands wait in line, no others, and have their turn question by        |
+|                                       | question; each is refused at its own deadline, and asks nothing more then    |
 | a policy raises a KafkaError          | that topic or resource is refused with its code: POLICY_VIOLATION as a rule  |
 | it raises anything else               | that topic or resource gets UNKNOWN_SERVER_ERROR, the log says where         |
 | the node stops                        | policies are closed, or left behind after `CLOSING_S`                        |
@@ -156,18 +157,16 @@ class PolicedCommands:
             self._waiting -= 1
 
     async def _asked(self, questions: Sequence[Question], deadline_s: float) -> list[KafkaError | None]:
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(deadline_s):
-                return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask_all, questions)
+                return [await loop.run_in_executor(self._thread, self._ask, question) for question in questions]
         except TimeoutError:
             message = f"{self._called or 'a policy'} has not answered in time; it is asked one thing after the other"
             logger.warning("%s", message)
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from None
 
     # -- in the thread ------------------------------------------------------------------------------------------------
-
-    def _ask_all(self, questions: Sequence[Question]) -> list[KafkaError | None]:
-        return [self._ask(question) for question in questions]
 
     def _ask(self, question: Question) -> KafkaError | None:
         for judge in self._judges:

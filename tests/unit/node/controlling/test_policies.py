@@ -245,6 +245,51 @@ async def test_a_policy_that_hangs_holds_up_neither_the_loop_nor_other_commands(
     released.set()
 
 
+def many_topics() -> CreateTopicsRequest:
+    topics = [CreatableTopic(name=f"many-{number}", num_partitions=1, replication_factor=1) for number in range(20)]
+    return CreateTopicsRequest(topics=topics)
+
+
+async def test_what_nobody_waits_for_any_more_is_asked_nothing_more(node: OneNode) -> None:
+    entered, released = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def act(request: Any) -> None:
+        loop.call_soon_threadsafe(entered.set)
+        released.wait()
+
+    policy = Asked(act)
+    commands = policed(node, policy)
+    asking = commands.submit(many_topics(), loop.time() + 60)
+    await entered.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    released.set()
+    assert (await answer(commands, create("other"))).topics[0].error_code == 0
+    assert [request.topic for request in policy.requests] == ["many-0", "other"]
+
+
+async def test_one_of_many_questions_is_asked_at_a_time(node: OneNode) -> None:
+    """Who comes later does not wait for all of them."""
+    entered, released = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def act(request: Any) -> None:
+        loop.call_soon_threadsafe(entered.set)
+        released.wait()
+
+    policy = Asked(act)
+    commands = policed(node, policy)
+    asking = commands.submit(many_topics(), loop.time() + 60)
+    await entered.wait()
+    other = commands.submit(create("other"), loop.time() + 60)
+    for _ in range(50):  # it is decided, and its question waits
+        await asyncio.sleep(0)
+    released.set()
+    await asyncio.gather(asking, other)
+    assert [request.topic for request in policy.requests].index("other") < 3
+
+
 async def test_a_question_that_has_become_another_is_asked_again(node: OneNode) -> None:
     entered, released = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
