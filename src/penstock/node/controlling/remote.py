@@ -4,9 +4,12 @@
 | ------------------------------------------------------ | ------------------------------ | ------------------------- |
 | signs of life: registration, heartbeats                | as they are                    | theirs: nothing delays it |
 | what brokers ask for themselves: producer ids, the ISR | as it is                       | one for all of that       |
-| commands of clients, which wait for a majority         | in an Envelope with the client | one for all commands      |
+| commands of clients, which wait for a majority         | in an Envelope with the client | one for each API of them  |
 | questions and orders to the quorum, answered at once   | so, too                        | one for all of them       |
 | changes of voters, which wait for the voter to be      | so, too                        | one for them              |
+
+Commands of some APIs wait longer: for policies, as CreateTopics, or until all brokers go by a change of rules, users or
+tokens. What is behind them on a connection is of the same API, and would mostly wait for the same.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ from penstock.client.connection import connect
 from penstock.client.errors import ClientError
 from penstock.client.link import Link
 from penstock.client.settings import ClientSettings
-from penstock.controller.decisions import is_command
+from penstock.controller.decisions import DECISIONS, is_command
 from penstock.node.controlling.commands import SIGNS_OF_LIFE, check_active, version_for
 from penstock.node.controlling.envelope import is_large, unwrap, wrap
 from penstock.node.serving.handler import RequestContext
@@ -28,7 +31,7 @@ from penstock.node.serving.slices import Slices
 from penstock.protocol.address import Address
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.api import AnyApiKey, ApiKey
 from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
@@ -53,10 +56,11 @@ class RemoteController:
         self._of_nodes = of_nodes
         own = settings.replace(request_timeout_ms=own_timeout_ms)
         self._life, self._own = (Link(partial(connect, settings=own)) for _ in range(2))
-        self._commands, self._questions, self._voters = (Link(partial(connect, settings=settings)) for _ in range(3))
+        self._questions, self._voters = (Link(partial(connect, settings=settings)) for _ in range(2))
+        self._commands: dict[AnyApiKey, Link] = {key: Link(partial(connect, settings=settings)) for key in DECISIONS}
         self._slices = Slices()
         """What is large is put into an envelope, and taken out of one, in a thread."""
-        self._links = (self._life, self._own, self._commands, self._questions, self._voters)
+        self._links = (self._life, self._own, self._questions, self._voters, *self._commands.values())
 
     async def ask(
         self, host: str, port: int, request: Message, deadline_s: float, context: RequestContext | None
@@ -94,7 +98,7 @@ class RemoteController:
         if key in self._of_nodes:
             return self._life if isinstance(request, SIGNS_OF_LIFE) else self._own
         if is_command(request):
-            return self._commands
+            return self._commands[key]
         return self._voters if key in CHANGES_OF_VOTERS else self._questions
 
     def give_up(self) -> None:

@@ -28,10 +28,15 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from penstock.protocol.requests.framing import api_of_request
 from penstock.protocol.schema import Message
 
 CREATE = CreateTopicsRequest(topics=[CreatableTopic(name="flights")], timeout_ms=60_000)
+DELETE = DeleteTopicsRequest(topic_names=["delays"])
+RENEW = RenewDelegationTokenRequest(hmac=b"of ada's")
 ADD_VOTER = AddRaftVoterRequest(
     cluster_id=CLUSTER,
     timeout_ms=60_000,
@@ -156,6 +161,19 @@ async def test_what_waits_for_a_majority_holds_up_no_heartbeat() -> None:
         for one in waiting:
             assert not one.done()
             one.cancel()
+
+
+@pytest.mark.parametrize(
+    ("slow", "other"), [(CREATE, DELETE), (RENEW, CREATE), (CREATE, RENEW)], ids=lambda it: type(it).__name__
+)
+async def test_a_command_that_waits_for_policies_or_brokers_holds_up_no_others(slow: Message, other: Message) -> None:
+    never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    async with served(never, api_of_request(other).response_class()) as controller:
+        waiting = asyncio.ensure_future(controller.ask(slow))
+        await until(lambda: controller.asked)
+        assert isinstance(await controller.ask(other), api_of_request(other).response_class)
+        assert not waiting.done()
+        waiting.cancel()
 
 
 async def test_the_controller_there_is_told_how_much_time_is_left() -> None:
