@@ -25,6 +25,7 @@ from penstock.metadata.features import CORDONED_LEVEL, METADATA_VERSION
 from penstock.metadata.image import ConfigResource, ResourceType
 from penstock.metadata.records import ConfigRecord, MetadataRecord
 from penstock.metadata.replication_mode import DECIDED_AT_CREATION
+from penstock.metadata.security import LOG_INS, is_gone_by
 from penstock.metadata.topic_names import topic_name_error
 from penstock.protocol.address import is_number
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -41,8 +42,6 @@ AnswerT = TypeVar(
 )
 Settings = dict[str, str]
 CORDONED: Final = "cordoned.log.dirs"
-LOG_INS: Final = ("sasl.jaas.config", "sasl.enabled.mechanisms")
-"""So end the keys of brokers that say who logs in, and how."""
 
 
 class Operation(IntEnum):
@@ -74,8 +73,8 @@ def _decision(state: ControllerState, request: Any, records: list[MetadataRecord
     if request.validate_only:
         return Decision([], reply)
     named = ((asked.resource_type, config.name) for asked in request.resources for config in asked.configs)
-    changed = ((each.resource_type, each.name) for each in records if isinstance(each, ConfigRecord))
-    is_about_log_ins = any(kind == ResourceType.BROKER and name.endswith(LOG_INS) for kind, name in (*named, *changed))
+    is_about_log_ins = any(kind == ResourceType.BROKER and name.endswith(LOG_INS) for kind, name in named)
+    is_about_log_ins |= any(map(is_gone_by, records))
     return decided_for_brokers(state, records, reply) if is_about_log_ins else Decision(records, reply)
 
 

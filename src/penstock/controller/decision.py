@@ -60,7 +60,9 @@ class Decision(Value, Generic[ReplyT]):
     reply: ReplyT
     upgrade: QuorumUpgrade | None = None
     waits_for_brokers: bool = False
-    """The reply goes out when all brokers in service have applied the records, and all that was before them."""
+    """The reply goes out when all brokers in service have applied the records; without any, all that brokers have
+    to go by (`ControllerState.gone_by_offset`).
+    """
 
     def parts(self, first: type[MetadataRecord] | None) -> Iterator[list[MetadataRecord]]:
         """The records of a decision on a large command, in parts that hold each on their own: whole topics, say.
@@ -168,12 +170,15 @@ class ControllerState:
     """What policies said about the command that is decided; None if there are none."""
     asker: str = ""
     """Whose command it is, where that was proved by other means than a delegation token; else empty."""
+    gone_by_offset: int = field(init=False)
+    """Of the last record whose command is answered when brokers go by it; an earlier controller's may have been any."""
     heartbeats: Heartbeats = field(init=False)
     balancer: Balancer = field(init=False)
 
     def __post_init__(self) -> None:
         self.heartbeats = Heartbeats(self.settings.broker_session_timeout_ms, self.settings.node_id)
         self.balancer = Balancer(self.settings.leader_balance)
+        self.gone_by_offset = self.next_offset - 1
 
     def new_rule_id(self) -> UUID:
         while True:
@@ -197,7 +202,9 @@ class ControllerState:
 
 def decided_for_brokers(state: ControllerState, records: list[MetadataRecord], reply: Any) -> Decision[Any]:
     """A decision that all brokers in service apply before it is answered; a fenced one, before it is let in."""
-    for broker in state.image.brokers.values() if records else ():
-        if broker.fenced:
-            state.heartbeats.loses(broker.node_id, state.next_offset + len(records) - 1)
+    if records:
+        state.gone_by_offset = state.next_offset + len(records) - 1
+        for broker in state.image.brokers.values():
+            if broker.fenced:
+                state.heartbeats.loses(broker.node_id, state.gone_by_offset)
     return Decision(records, reply, waits_for_brokers=True)

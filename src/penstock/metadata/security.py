@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.records import ConfigRecord, MetadataRecord
+from penstock.metadata.resources import ResourceType
 from penstock.metadata.security_records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
@@ -107,10 +108,18 @@ _TABLES: Final[dict[type, tuple[str, Callable[[Any], object]]]] = {
 SECURITY_RECORDS: Final = tuple(_TABLES)
 SCRAM_RECORDS: Final = (UserScramCredentialRecord, RemoveUserScramCredentialRecord)
 TOKEN_RECORDS: Final = (DelegationTokenRecord, RemoveDelegationTokenRecord)
-RIGHTS_RECORDS: Final = (
+_RIGHTS_RECORDS: Final = (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
     *SCRAM_RECORDS,
     *TOKEN_RECORDS,
 )
-"""What is answered when brokers go by it."""
+LOG_INS: Final = ("sasl.jaas.config", "sasl.enabled.mechanisms")
+"""So end the keys of brokers that say who logs in, and how."""
+
+
+def is_gone_by(record: MetadataRecord) -> bool:
+    """Whether a change of it is answered when brokers go by it."""
+    if isinstance(record, ConfigRecord):
+        return record.resource_type == ResourceType.BROKER and record.name.endswith(LOG_INS)
+    return isinstance(record, _RIGHTS_RECORDS)

@@ -28,7 +28,7 @@ from uuid import UUID
 from penstock.metadata.features import CORDONED_LEVEL, SUPPORTED_FEATURES, beyond
 from penstock.metadata.image import BrokerImage, ClusterImage, Endpoint
 from penstock.metadata.records import MetadataRecord, PartitionChangeRecord
-from penstock.metadata.security import RIGHTS_RECORDS
+from penstock.metadata.security import is_gone_by
 from penstock.node.controlling.commands import ActiveController
 from penstock.node.controlling.lease import BrokerLease
 from penstock.node.environment.tasks import Tasks, all_ended
@@ -148,7 +148,7 @@ class BrokerLifecycle:
         """Whether the controller is to hear soon that this broker has applied it."""
         if isinstance(record, PartitionChangeRecord):
             return self._has_new_leader(record)
-        return isinstance(record, RIGHTS_RECORDS)
+        return is_gone_by(record)
 
     def _has_new_leader(self, record: PartitionChangeRecord) -> bool:
         topic = self._image.topics_by_id.get(record.topic_id) if record.leader >= 0 else None

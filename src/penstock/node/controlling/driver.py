@@ -341,17 +341,16 @@ class ControllerDriver:
 
     def _answer_later(self, queued: _Queued, decision: Decision[Any], committed: asyncio.Future[int]) -> None:
         logger.debug("%s: %d records, %s", type(queued.command).__name__, len(decision.records), decision.reply)
-        last = self._log.next_offset - 1
 
         def answer(done: asyncio.Future[int]) -> None:
             if queued.unheard is not None and decision.records and not done.cancelled() and done.exception() is None:
                 queued.reply.add_done_callback(partial(_tell_unheard, queued.unheard, decision.reply))
-            if decision.waits_for_brokers and self._controller is None:
-                self._refuse(queued, KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
-            elif decision.waits_for_brokers and not done.cancelled() and done.exception() is None:
-                self._answer_when_seen(last, queued.reply, decision.reply)
-            else:
+            if not decision.waits_for_brokers or done.cancelled() or done.exception() is not None:
                 _answer_when_committed(queued.reply, decision.reply, done)
+            elif self._controller is None:
+                self._refuse(queued, KafkaError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
+            else:
+                self._answer_when_seen(self._controller.state.gone_by_offset, queued.reply, decision.reply)
             self._look_at_brokers(done)
 
         committed.add_done_callback(answer)

@@ -7,9 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from penstock.metadata.image import ClusterImage, Endpoint
+from penstock.metadata.image import ClusterImage, Endpoint, ResourceType
 from penstock.metadata.record_frames import encode_record
 from penstock.metadata.records import (
+    ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     NodeEndpoint,
@@ -19,6 +20,7 @@ from penstock.metadata.records import (
     TopicRecord,
     UnfenceBrokerRecord,
 )
+from penstock.metadata.security_records import RemoveAccessControlEntryRecord, RemoveDelegationTokenRecord
 from penstock.node.controlling import broker_lifecycle
 from penstock.node.controlling.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
 from penstock.node.controlling.lease import BrokerLease
@@ -125,6 +127,26 @@ async def test_it_is_registered_when_its_own_registration_was_applied_here() -> 
     await registering
     (command,) = world.commands(BrokerRegistrationRequest)
     assert (command.broker_id, command.cluster_id, command.previous_broker_epoch) == (NODE, "cluster", -1)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RemoveAccessControlEntryRecord(id=UUID(int=5)),
+        RemoveDelegationTokenRecord(token_id="of ada"),
+        ConfigRecord(resource_type=ResourceType.BROKER, resource_name="9", name="listener.name.x.sasl.jaas.config"),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+async def test_it_tells_at_once_that_it_goes_by_what_a_client_waits_for(record: MetadataRecord) -> None:
+    """Whichever broker's log-ins they are: all brokers are waited for."""
+    world = World(REGISTERED, times=LifecycleTimes(heartbeat_interval_ms=60_000))
+    await world.joined()
+    told = len(world.commands(BrokerHeartbeatRequest))
+    world.commit(record)
+    await until(lambda: len(world.commands(BrokerHeartbeatRequest)) > told)
+    assert world.asked[-1].current_metadata_offset == world.log.image.offset
+    await world.broker.leave(hand_over=False)
 
 
 async def test_what_may_pass_is_tried_again() -> None:

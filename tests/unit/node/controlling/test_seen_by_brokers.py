@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.controller.cluster import active_controller, carry_out, successor
 from tests.unit.controller.test_acls import ANY, RULE
 from tests.unit.controller.test_scram_users import ADA, GONE
-from tests.unit.node.controller_node import NODE, OneNode, identity, node_over
+from tests.unit.node.controller_node import NODE, OneNode, create, identity, node_over
 from tests.unit.node.controlling.refusals import refused
 from tests.unit.node.gated_log import GatedLog
 
@@ -59,12 +60,25 @@ async def test_a_change_is_answered_when_the_broker_has_it(node: OneNode) -> Non
         await asyncio.wait_for(reply, 30)
 
 
-async def test_a_repetition_that_finds_nothing_waits_as_well(node: OneNode) -> None:
-    reply = node.submit(DELETE)
+async def test_a_repetition_that_finds_nothing_waits_for_the_change_before(node: OneNode) -> None:
+    first = node.submit(CREATE)
+    again = node.submit(CREATE)
     await beat(node, node.image.offset - 1)
-    assert not reply.done(), "the answer to the first may have been lost"
-    await beat(node, node.image.offset)
-    await asyncio.wait_for(reply, 30)
+    assert not again.done(), "the answer to the first may have been lost"
+    changed = node.image.offset
+    await node.submit(create("flights"))
+    await beat(node, changed)
+    await asyncio.gather(first, again)
+    assert node.image.offset > changed
+    await asyncio.wait_for(node.submit(CREATE), 30)  # what came after the rules is not waited for: no broker tells soon
+
+
+async def test_a_repetition_at_a_new_controller_waits_for_all_that_was_before_it(node: OneNode) -> None:
+    made = active_controller(has_authorizer=True)
+    carry_out(made, CREATE)
+    heir = successor(made, has_authorizer=True)
+    assert heir.decide(CREATE, 0).records == []
+    assert heir.state.gone_by_offset == heir.state.next_offset - 1
 
 
 async def test_a_broker_that_is_fenced_is_not_waited_for(node: OneNode) -> None:
