@@ -172,6 +172,8 @@ class ControllerState:
     """Whose command it is, where that was proved by other means than a delegation token; else empty."""
     gone_by_offset: int = field(init=False)
     """Of the last record whose command is answered when brokers go by it; an earlier controller's may have been any."""
+    token_ids: dict[bytes, str] = field(default_factory=dict, repr=False)
+    """Of delegation tokens, by what their owners show; those that were there when one was last looked for in vain."""
     heartbeats: Heartbeats = field(init=False)
     balancer: Balancer = field(init=False)
 

@@ -4,7 +4,6 @@ Who is told of a new token can log in with it at each broker in service, and who
 nobody can any more.
 """
 
-import hmac
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -161,11 +160,18 @@ def _settings(state: ControllerState) -> TokenSettings:
 
 
 def _found(state: ControllerState, settings: TokenSettings, shown: bytes) -> DelegationTokenRecord:
-    """Raises KafkaError."""
-    for token in state.image.security.delegation_tokens.values():
-        if hmac.compare_digest(hmac_of(settings.secret, token.token_id), shown):
-            return token
-    raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, "there is no token with this HMAC")
+    """Raises KafkaError. Whoever has logged in may ask with anything, over and over: each token is worked out once."""
+    tokens = state.image.security.delegation_tokens
+    if shown not in state.token_ids:
+        state.token_ids = {key: token_id for key, token_id in state.token_ids.items() if token_id in tokens}
+        known = frozenset(state.token_ids.values())
+        state.token_ids |= {
+            hmac_of(settings.secret, token_id): token_id for token_id in tokens if token_id not in known
+        }
+    token = tokens.get(state.token_ids.get(shown, ""))
+    if token is None:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, "there is no token with this HMAC")
+    return token
 
 
 def _check_may(state: ControllerState, token: DelegationTokenRecord) -> None:

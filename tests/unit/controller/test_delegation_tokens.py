@@ -43,6 +43,30 @@ def asked(made: Controller, request: Message, now_ms: int = 0, asker: str = ADA)
     return decision.reply
 
 
+def test_a_token_is_looked_up_among_those_that_were_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has logged in may ask with anything."""
+    made, worked_out = controller(), list[str]()
+
+    def noted(secret: Secret, token_id: str) -> bytes:
+        worked_out.append(token_id)
+        return hmac_of(secret, token_id)
+
+    tokens = [create(made) for _ in range(3)]
+    monkeypatch.setattr(delegation_tokens, "hmac_of", noted)
+    for number in range(5):
+        unknown = RenewDelegationTokenRequest(hmac=bytes([number]) * 64)
+        assert asked(made, unknown).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    assert worked_out == [token.token_id for token in tokens]
+    assert asked(made, RenewDelegationTokenRequest(hmac=tokens[1].hmac)).error_code == 0
+    gone = ExpireDelegationTokenRequest(hmac=tokens[1].hmac, expiry_time_period_ms=-1)
+    assert asked(made, gone).error_code == 0
+    assert asked(made, gone).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    late = create(made)
+    assert asked(made, RenewDelegationTokenRequest(hmac=late.hmac)).error_code == 0
+    assert len(made.state.token_ids) == 3
+    assert len(worked_out) == 5, "each of the four once, and the new one when it was made"
+
+
 def create(made: Controller, now_ms: int = 0, asker: str = ADA, **request: Any) -> CreateDelegationTokenResponse:
     reply = asked(made, CreateDelegationTokenRequest(**request), now_ms, asker)
     assert isinstance(reply, CreateDelegationTokenResponse)
