@@ -14,7 +14,13 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from penstock.controller.decision import ControllerState, Decision, decided_for_brokers
+from penstock.controller.decision import (
+    MAX_RECORDS_PER_DECISION,
+    Allowance,
+    ControllerState,
+    Decision,
+    decided_for_brokers,
+)
 from penstock.controller.delays import level_for
 from penstock.controller.min_isr import after_change
 from penstock.controller.partition_change import UNCLEAN_LEADER_ELECTION
@@ -86,12 +92,14 @@ def _decided(
 ) -> tuple[list[MetadataRecord], list[AnswerT]]:
     """`wanted` says what is set of a resource when that is done which a request asks for it."""
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
+    allowance = Allowance(MAX_RECORDS_PER_DECISION, "name at most {} resources and configs together")
     records: list[MetadataRecord] = []
     answers = []
     for asked in resources:
         answer = answer_class(error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name)
         try:
             _check_once(times[asked.resource_type, asked.resource_name])
+            allowance.take(1 + len(asked.configs))
             resource = _resource(state, asked.resource_type, asked.resource_name)
             to_be = wanted(state, resource, asked.configs)
             changes = _changes(state, resource, to_be)

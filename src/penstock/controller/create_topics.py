@@ -74,9 +74,10 @@ def _result(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
 def _create(creation: _Creation, topic: CreatableTopic) -> CreatableTopicResult:
     state = creation.state
     _check_name(creation, topic.name)
+    creation.allowance.take(1 + len(topic.configs))  # before they are looked at
     settings = _settings_of(state, topic)
     partitions, factor = _size_of(state, topic)
-    creation.allowance.take(1 + len(settings) + partitions)  # before any is placed
+    creation.allowance.take(partitions)  # before any is placed
     found = None
     if asks_for_consensus(settings):
         found, assignments = _in_a_group(creation, topic, settings, partitions, factor)

@@ -21,6 +21,7 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
 )
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -75,6 +76,32 @@ def test_a_resource_that_a_request_names_twice_is_refused_both_times() -> None:
         carry_out(controller, alter_configs.AlterConfigsRequest(resources=[old, old])),
     ):
         assert [answer.error_code for answer in reply.responses] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_one_request_names_no_more_resources_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group needs not be there, and what is refused counts as well: a typing error is held against all keys."""
+    monkeypatch.setattr("penstock.controller.alter_configs.MAX_RECORDS_PER_DECISION", 5)
+    changes = [incremental_alter_configs.AlterableConfig(name="consumer.session.timeout", value="1")]
+    resources = [
+        incremental_alter_configs.AlterConfigsResource(
+            resource_type=ResourceType.GROUP, resource_name=f"group-{number}", configs=changes
+        )
+        for number in range(4)
+    ]
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=resources)
+    codes = [answer.error_code for answer in active_controller(1).decide(request, 0).reply.responses]
+    assert codes == [ErrorCode.INVALID_CONFIG] * 2 + [ErrorCode.POLICY_VIOLATION] * 2
+
+
+def test_topics_that_are_refused_for_their_configs_use_up_the_room_of_their_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.controller.create_topics.MAX_RECORDS_PER_DECISION", 5)
+    configs = [CreatableTopicConfig(name="retention.mss", value="1")]
+    topics = [CreatableTopic(name=f"t{it}", num_partitions=1, replication_factor=1, configs=configs) for it in range(4)]
+    reply = active_controller(1).decide(CreateTopicsRequest(topics=topics), 0).reply
+    codes = [topic.error_code for topic in reply.topics]
+    assert codes == [ErrorCode.INVALID_CONFIG] * 2 + [ErrorCode.POLICY_VIOLATION] * 2
 
 
 def move(*targets: list[int]) -> AlterPartitionReassignmentsRequest:
