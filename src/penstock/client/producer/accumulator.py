@@ -78,6 +78,10 @@ class Accumulator:
         """Whether anything is still on its way."""
         return bool(self._queues)
 
+    def __contains__(self, partition: TopicPartition) -> bool:
+        """Whether anything is still on its way there."""
+        return partition in self._queues
+
     def waiting(self) -> list[tuple[TopicPartition, int]]:
         """The partitions with anything on its way, and the number of the last batch of each."""
         lasts = (

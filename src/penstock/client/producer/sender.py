@@ -43,8 +43,10 @@ class Sender:
         self._landed = asyncio.Event()
         self._in_flight: dict[int, int] = {}
         self._requests: dict[asyncio.Task[None], None] = {}
-        self._failures: dict[TopicPartition | None, Exception] = {}
-        """What went wrong the last time, by partition; with None what concerns all of them."""
+        self._failures: dict[TopicPartition | None, str] = {}
+        """What went wrong the last time, in words: an error has the batch in its traceback. By partition, as long as
+        something waits for it; with None what concerns all of them.
+        """
         self.stopped = False
 
     def wake(self) -> None:
@@ -61,6 +63,7 @@ class Sender:
             self._news.clear()
             for batch in self._accumulator.drop_expired(self._now_ms()):
                 self._give_up(batch, self._timed_out(batch))
+            self._forget_failures()
             try:
                 await self._send_ready()
             except Exception as error:  # a fault of ours: what waits is tried again until its time is over
@@ -317,7 +320,13 @@ class Sender:
         if failure is None:
             self._failures.pop(partition, None)
         else:
-            self._failures[partition] = failure
+            self._failures[partition] = str(failure)
+
+    def _forget_failures(self) -> None:
+        """Those of partitions for which nothing waits any more."""
+        for partition in list(self._failures):
+            if partition is not None and partition not in self._accumulator:
+                del self._failures[partition]
 
     def _timed_out(self, batch: PendingBatch) -> DeliveryTimedOutError:
         last = self._failures.get(batch.partition) or self._failures.get(None)

@@ -1,6 +1,8 @@
 """What the producer makes of each answer: try again with the same numbers, begin anew, or tell the application."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +16,7 @@ from penstock.client.connection import Connection
 from penstock.client.errors import (
     AuthenticationFailedError,
     ClientClosedError,
+    ConnectionFailedError,
     DeliveryTimedOutError,
     ProducerClosedError,
     TransactionFailedError,
@@ -170,6 +173,20 @@ async def test_records_that_cannot_be_delivered_in_time_say_why() -> None:
     async with producing(*scripts, delivery_timeout_ms=300) as (_, producer):
         with pytest.raises(DeliveryTimedOutError, match=r"within 300 ms; the last failure: .*NOT_ENOUGH_REPLICAS"):
             await producer.send_and_wait(TOPIC, b"v")
+
+
+async def test_nothing_of_a_record_that_has_failed_is_kept() -> None:
+    async with producing(hang_up, retries=0) as (_, producer):
+        delivery = await producer.send(TOPIC, b"v")
+        with pytest.raises(ConnectionFailedError):
+            await delivery
+        left = weakref.ref(delivery)
+        del delivery
+        await producer.flush()
+        await producer.cluster.refresh([])
+        gc.collect()
+        assert left() is None, "its error has the batch in its traceback, with all its records"
+        assert producer._sender._failures == {}
 
 
 async def test_records_that_found_no_leader_in_time_say_so() -> None:

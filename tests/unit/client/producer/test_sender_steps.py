@@ -92,7 +92,7 @@ async def test_what_is_ready_goes_to_its_leaders() -> None:
     await asyncio.sleep(0)
     assert world.sent == [(1, PLACES[:2]), (2, [PLACES[2]])]
     assert world.sender._in_flight == {1: 1, 2: 1}
-    assert str(world.sender._failures[PLACES[3]]) == "LEADER_NOT_AVAILABLE: partition t-3 has no leader now"
+    assert world.sender._failures[PLACES[3]] == "LEADER_NOT_AVAILABLE: partition t-3 has no leader now"
     assert world.refreshed == [["t"]], "as one has no leader"
 
 
@@ -124,12 +124,12 @@ async def test_leaders_are_looked_up_where_they_are_unknown_or_old(error: Except
     world = World()
     world.add(PLACES[0], 10)
     world.old, world.answers = {"t"} if old else set(), [error] if error else []
-    earlier = world.sender._failures[None] = ValueError("earlier")
+    world.sender._failures[None] = "earlier"
     await world.sender._send_ready()
     await asyncio.sleep(0)
     assert world.refreshed == ([["t"]] if old else [])
     assert bool(world.sent) == (not old or error is None)
-    assert world.sender._failures.get(None) is (earlier if not old else error)
+    assert world.sender._failures.get(None) == ("earlier" if not old else str(error) if error else None)
 
 
 @pytest.mark.parametrize(("left_ms", "pause_s"), [(None, None), (500, 0.5), (0, 0.25), (-5, 0.25)])
@@ -266,7 +266,7 @@ async def test_each_batch_has_its_part_of_the_answer() -> None:
     now_ms = asyncio.get_running_loop().time() * 1000
     assert learned.not_before_ms <= now_ms < refused.not_before_ms
     assert [batch.attempts for batch in (learned, refused, silent)] == [1, 1, 1]
-    words = [str(world.sender._failures[place]) for place in PLACES[1:]]
+    words = [world.sender._failures[place] for place in PLACES[1:]]
     assert words == [
         "NOT_LEADER_OR_FOLLOWER: record for t-1",
         "FENCED_LEADER_EPOCH: record for t-2",
@@ -286,7 +286,7 @@ async def test_each_record_is_told_its_offset_and_time(
 ) -> None:
     world = World()
     batch, futures = world.taken(PLACES[0], 10, 10)
-    world.sender._failures[PLACES[0]] = ValueError("earlier")
+    world.sender._failures[PLACES[0]] = "earlier"
     world.sender._succeed(batch, base, log_time_ms)
     assert [one.result() for one in futures] == [RecordMetadata("t", 0, offset, at_ms) for offset, at_ms in told]
     assert (bool(world.accumulator), world.sender._failures, world.sender._landed.is_set()) == (False, {}, True)
@@ -310,7 +310,7 @@ async def test_a_failure_is_tried_again_if_it_may_pass_and_there_is_time(
     batch.attempts, batch.created_ms = attempts, 5_000.0
     monkeypatch.setattr(world.sender, "_now_ms", lambda: 5_000.0 + age_ms)
     world.sender._fail(batch, error, pause_ms)
-    assert world.sender._failures == {PLACES[0]: error}
+    assert world.sender._failures == {PLACES[0]: str(error)}
     if may_pass and attempts < 2 and age_ms < 100:
         assert (sent.done(), batch.attempts) == (False, attempts + 1)
         pause = 1_000.0 * (attempts + 1) if pause_ms is None else 0
@@ -333,7 +333,7 @@ async def test_who_waited_for_too_long_hears_of_the_last_failure(
     batch, _ = world.taken(PLACES[0], 10, 10)
     for place, text in ((PLACES[0], of_partition), (None, of_all), (PLACES[1], "another's")):
         if text is not None:
-            world.sender._failures[place] = ValueError(text)
+            world.sender._failures[place] = text
     told = f"2 records for t-0 could not be delivered within 100 ms{cause}"
     assert str(world.sender._timed_out(batch)) == told
 
