@@ -76,6 +76,8 @@ class StorageGroup:
         self.partitions: dict[PartitionId, GroupPartition] = {}
         self.removed: dict[PartitionId, PartitionState] = {}
         """Partitions that the group still lists, and whose topics were deleted."""
+        self.closed: dict[PartitionId, GroupPartition] = {}
+        """Those that have left, and whose logs a snapshot may need."""
         self.lead_changed = Signal[()]()
         self.proposer = Proposer(settings)
         self.bytes_since_snapshot = 0
@@ -92,7 +94,6 @@ class StorageGroup:
         self._driver: QuorumDriver | None = None
         self._is_started = False
         self._alarm = Alarm(self._propose, now_ms)
-        self._closed: list[GroupPartition] = []
 
     async def start(self, driver: QuorumDriver) -> None:
         """Raises what the driver raises, and KAFKA_STORAGE_ERROR where a partition's log is not whole."""
@@ -297,23 +298,24 @@ class StorageGroup:
             self.removed[partition] = PartitionState(partition, topic, REMOVED, since)
         else:
             self.partitions[partition] = GroupPartition(partition, topic, self._logs.open(partition, topic), since)
+            self.closed.pop(partition, None)  # by a leader that has not heard of its end: it has that log again
             self.member_changed(partition)
 
-    def forget(self, partition: PartitionId) -> PartitionLog | None:
-        """Its topic was deleted: the group uses its log no more, and gives it out if it had one."""
-        found = self.partitions.pop(partition, None)
-        if found is None:
-            return None
-        self.removed[partition] = PartitionState(partition, found.topic, REMOVED, found.since)
-        _call(found.waiting())
-        self.member_changed(partition)
-        return found.log
+    def forget(self, topic_id: UUID) -> list[PartitionLog]:
+        """The topic was deleted: the group uses the logs of its partitions no more, and gives them out."""
+        closed = [self.closed.pop(one) for one in list(self.closed) if one.topic_id == topic_id]
+        gone = [self.partitions.pop(one) for one in list(self.partitions) if one.topic_id == topic_id]
+        for found in gone:
+            self.removed[found.id] = PartitionState(found.id, found.topic, REMOVED, found.since)
+            _call(found.waiting())
+            self.member_changed(found.id)
+        return [one.log for one in (*closed, *gone)]
 
     def _close(self, partition: PartitionId) -> None:
         self.removed.pop(partition, None)
         found = self.partitions.pop(partition, None)
         if found is not None:
-            self._closed.append(found)
+            self.closed[partition] = found
             _call(found.waiting())
             self.member_changed(partition)
 
@@ -382,7 +384,8 @@ class StorageGroup:
                 _call(found.committed.advance(found.end_offset))
                 _call(found.begin_at(state.start_offset, self._now_ms()))
         gone = [partition for partition in before if partition not in partitions]
-        self._closed += [before[partition] for partition in gone]
+        closed = self.closed | {partition: before[partition] for partition in gone}
+        self.closed = {partition: left for partition, left in closed.items() if partition not in partitions}
         self.partitions = partitions
         self.bytes_since_snapshot = 0
         for changed in (*gone, *(it for it in self.partitions if it not in before)):
@@ -401,7 +404,7 @@ class StorageGroup:
         """
         driver = self.driver
         end_offset, self.bytes_since_snapshot = driver.applied_offset, 0
-        closed, partitions = list(self._closed), list(self.partitions.values())
+        closed, partitions = dict(self.closed), list(self.partitions.values())
         states = [
             PartitionState(one.id, one.topic, one.end_offset, one.since, one.log.log_start_offset) for one in partitions
         ]
@@ -411,9 +414,10 @@ class StorageGroup:
         if driver.log_start_offset > end_offset:
             return  # another replica's snapshot came in between
         await driver.snapshot(encode_snapshot(states, quorum, epoch=epoch, now_ms=self._now_ms()), end_offset)
-        for one in closed:
-            self._closed.remove(one)
-            self._logs.remove(one.log)
+        for partition, left in closed.items():
+            if self.closed.get(partition) is left:
+                del self.closed[partition]
+                self._logs.remove(left.log)
 
     def ended(self) -> None:
         """The driver has failed: waiting clients are told that nothing is led here."""

@@ -217,8 +217,8 @@ class GroupKeeper:
     def _forget(self, topic_id: UUID) -> None:
         replica = self._groups.by_topic.pop(topic_id, None)
         if replica is not None:
-            for log in replica.forget(topic_id):
-                self._logs.delete(log)
+            for log in replica.group.forget(topic_id):
+                self._logs.remove(log)
             self._note(replica.number)
 
     # Work.
@@ -286,6 +286,8 @@ class GroupKeeper:
         await self._leave(replica)
         for log in replica.logs():
             self._logs.delete(log)
+        for left in replica.group.closed.values():
+            self._logs.remove(left.log)
         logger.info("this node has no replica of storage group %d any more", number)
 
     def _disown(self, replica: GroupReplica) -> None:

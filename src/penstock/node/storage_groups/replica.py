@@ -96,11 +96,6 @@ class GroupReplica:
 
     # What belongs to the group.
 
-    def forget(self, topic_id: UUID) -> list[PartitionLog]:
-        """The topic was deleted; returns the logs of its partitions, which the group uses no more."""
-        partitions = [one for one in self.group.partitions if one.topic_id == topic_id]
-        return [log for partition in partitions if (log := self.group.forget(partition)) is not None]
-
     def sort_out(self, topics: Iterable[TopicImage], since: int) -> None:
         """While it leads: let partitions of these topics in, which are all of the group's at that offset of the
         metadata, and those of deleted ones out.
@@ -110,7 +105,7 @@ class GroupReplica:
         group = self.group
         if self._opening_in != group.proposer.epoch:
             self._opening_in, self._opening = group.proposer.epoch, set()
-        self._opening -= group.partitions.keys()
+        self._opening -= group.partitions.keys() | group.removed.keys()
         for topic in topics:
             for index in topic.partitions:
                 partition = PartitionId(topic.topic_id, index)

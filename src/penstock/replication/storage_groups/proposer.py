@@ -255,6 +255,8 @@ class Proposer:
 
     def applied(self, entry: Entry) -> None:
         """An entry is committed, and done: while this replica leads, one that it has proposed."""
+        if entry.kind is Kind.CLOSED:
+            self._closing.discard(entry.partition)
         if self.epoch is None or entry.kind is not Kind.APPENDED:
             return
         ahead = self._ahead[entry.partition]

@@ -183,7 +183,7 @@ class InWords:
         self.members: dict[PartitionId, int] = {}
         self.removed: dict[PartitionId, int] = {}
         """With the offset since which the metadata had its topic."""
-        self.closed: list[PartitionId] = []
+        self.closed: dict[PartitionId, object] = {}
         self.gone: list[PartitionId] = []
         self.epoch: int | None = None
         self.gives_way = False
@@ -199,7 +199,7 @@ class InWords:
         self.observed_leads: dict[PartitionId, int] = {}
         self.changed: list[PartitionId] = []
         self.was_changed: list[PartitionId] = []
-        self.snapshotting: tuple[asyncio.Task[None], list[PartitionId], list[PartitionState], int] | None = None
+        self.snapshotting: tuple[asyncio.Task[None], dict[PartitionId, object], list[PartitionState], int] | None = None
         self.counts = Counter[str]()
         self.group.member_changed.listen(self.was_changed.append)
         self.leads_told = 0
@@ -268,13 +268,15 @@ class InWords:
                 self.removed[partition] = since
             else:
                 self.members[partition] = since
+                self.closed.pop(partition, None)
                 self.changed.append(partition)
                 self.logs.setdefault(partition, Log())
         elif entry.kind is Kind.CLOSED:
             appended.pop(partition, None)
+            self.closing.discard(partition)
             self.removed.pop(partition, None)
             if self.members.pop(partition, None) is not None:
-                self.closed.append(partition)
+                self.closed[partition] = object()
                 self.leaves(partition)
         elif entry.kind is Kind.APPENDED and partition in self.members:
             appended[partition] = read_header(entry.content).last_offset + 1

@@ -167,7 +167,7 @@ async def test_a_partition_that_is_opened_again_is_the_one_it_was(tmp_path: Path
     async with Node(tmp_path) as group:
         await opened(group, ORDERS, PAYMENTS)
         before = group.partitions[ORDERS]
-        group.forget(PAYMENTS)
+        group.forget(PAYMENTS.topic_id)
         waiting = group.acknowledged(ORDERS, append(group, ORDERS).last_offset)
         group.open(ORDERS, "orders")
         group.open(PAYMENTS, "payments")
@@ -394,7 +394,7 @@ async def test_what_is_said_of_a_deleted_topic_is_passed_over(tmp_path: Path) ->
         waiting = group.acknowledged(ORDERS, under_way.last_offset)
         node.directories.delete(group.partition(ORDERS).log, 0)
         node.deleted.add(ORDERS.topic_id)
-        group.forget(ORDERS)
+        group.forget(ORDERS.topic_id)
         with pytest.raises(KafkaError):
             await waiting
         assert (await produce(group, PAYMENTS)).first_offset == 0

@@ -23,7 +23,16 @@ from penstock.protocol.records import Record, encode_batch
 from penstock.raft.machine import Raft
 from penstock.raft.ports import SnapshotId
 from penstock.raft.voters import Quorum, ReplicaKey, Voter
-from penstock.replication.storage_groups.entries import HandedOver, PartitionId, Scheme, begins, encode_proposal
+from penstock.replication.storage_groups.entries import (
+    Entry,
+    HandedOver,
+    Kind,
+    PartitionId,
+    Scheme,
+    begins,
+    encode_proposal,
+)
+from penstock.replication.storage_groups.entries import opened as opened_entry
 from penstock.replication.storage_groups.proposer import ProposalSettings, Proposer
 from penstock.replication.storage_groups.snapshot import REMOVED, PartitionState, encode_snapshot
 
@@ -186,7 +195,7 @@ async def test_a_snapshot_that_comes_while_it_runs_is_copied_first(tmp_path: Pat
         )
         assert changed == [PAYMENTS, other]
         assert group.bytes_since_snapshot == 0
-        assert [one.id for one in group._closed] == [PAYMENTS]
+        assert list(group.closed) == [PAYMENTS]
 
 
 async def test_a_snapshot_whose_copy_fails_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,3 +231,37 @@ async def test_where_the_log_of_a_partition_begins_that_has_left_is_passed_over(
         await opened(group, ORDERS)
         group.committed(bytes(encode_proposal([begins(PAYMENTS, 3), begins(ORDERS, 0)], 0)), 0, 1)
         assert list(group.partitions) == [ORDERS]
+
+
+async def test_a_partition_that_has_left_goes_with_its_topic_before_any_snapshot(tmp_path: Path) -> None:
+    """The group may be ahead of the metadata. A snapshot that has begun removes what it is too late for no more."""
+    node = Node(tmp_path)
+    async with node as group:
+        await opened(group, ORDERS, PAYMENTS)
+        log = group.partition(ORDERS).log
+        group.close(ORDERS)
+        await until(lambda: ORDERS not in group.partitions)
+        snapshot = asyncio.ensure_future(group.snapshot())
+        await asyncio.sleep(0)
+        assert group.forget(ORDERS.topic_id) == [log]
+        await snapshot
+        assert (node.removed, group.closed, group.removed) == ([], {}, {})
+        assert group.forget(ORDERS.topic_id) == []
+        assert list(group.partitions) == [PAYMENTS]
+
+
+async def test_the_log_of_a_partition_that_left_a_second_time_waits_for_another_snapshot(tmp_path: Path) -> None:
+    """A leader that has not heard of its end has opened it once more."""
+    node = Node(tmp_path)
+    async with node as group:
+        await opened(group, ORDERS)
+        group.close(ORDERS)
+        await until(lambda: ORDERS in group.closed)
+        snapshot = asyncio.ensure_future(group.snapshot())
+        await asyncio.sleep(0)
+        again = [opened_entry(ORDERS, "orders", 0), Entry(Kind.CLOSED, ORDERS)]
+        group.committed(bytes(encode_proposal(again, 0)), 9, 10)
+        await snapshot
+        assert (node.removed, list(group.closed)) == ([], [ORDERS])
+        await group.snapshot()
+        assert (node.removed, group.closed) == (["orders"], {})

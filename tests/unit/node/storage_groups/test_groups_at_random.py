@@ -275,8 +275,9 @@ class History(InWords):
         self.ids += 1
         self.live[place] = PartitionId(UUID(int=self.ids), place)
         self.deleted.add(partition.topic_id)
-        log: object = self.group.forget(partition)
-        assert log is (self.logs[partition] if partition in self.members else None)
+        logs: list[Any] = self.group.forget(partition.topic_id)
+        assert logs == ([self.logs[partition]] if partition in {*self.members, *self.closed} else [])
+        self.closed.pop(partition, None)
         if partition in self.members:
             self.removed[partition] = self.members.pop(partition)
             self.leaves(partition)
@@ -289,7 +290,7 @@ class History(InWords):
         self.driver.disk_works.clear()
         states, dirty = self.states(), [self.logs[one] for one in self.members]
         task = asyncio.ensure_future(self.group.snapshot())
-        self.snapshotting = task, [*self.closed], states, self.driver.applied_offset
+        self.snapshotting = task, {**self.closed}, states, self.driver.applied_offset
         self.bytes = 0
         await self.turn()
         if self.driver.log_start_offset <= self.snapshotting[3]:
@@ -304,13 +305,13 @@ class History(InWords):
         is_late = self.driver.log_start_offset > end
         self.driver.disk_works.set()
         await task
-        gone = [] if is_late else closed
+        gone = [] if is_late else [one for one, it in closed.items() if self.closed.get(one) is it]
         assert [(list(map(plain, its)), at) for its, at in self.driver.snapshots[before:]] == (
             [] if is_late else [(states, end)]
         )
         assert self.gone == gone
         self.gone.clear()
-        self.closed = [one for one in self.closed if one not in gone]
+        self.closed = {one: it for one, it in self.closed.items() if one not in gone}
         self.counts["late snapshot"] += is_late
 
     def ahead(self) -> Iterator[PartitionState]:
@@ -350,7 +351,8 @@ class History(InWords):
             else:
                 self.members[one.id] = before.get(one.id, one.since)
         gone = [one for one in before if one not in self.members]
-        self.closed += gone
+        closed = self.closed | {one: object() for one in gone}
+        self.closed = {one: it for one, it in closed.items() if one not in self.members}
         self.changed += [*gone, *(one for one in self.members if one not in before)]
         for partition in gone:  # nobody waits at who does not lead
             self.observers.pop(partition, None)

@@ -58,6 +58,23 @@ async def test_a_partition_of_which_the_group_knew_first_is_looked_at_when_the_m
         assert node.groups.by_topic == {ORDERS_ID: replica}
 
 
+@pytest.mark.parametrize("topic_goes", [False, True])
+async def test_what_has_left_its_group_goes_with_its_topic_or_with_the_group(
+    tmp_path: Path, *, topic_goes: bool
+) -> None:
+    async with keeping(tmp_path, *orders()) as node:
+        replica = await with_orders(node)
+        replica.group.close(ORDERS)
+        await until(lambda: ORDERS in replica.group.closed)
+        assert ("orders", 0) in node.directories.logs
+        if topic_goes:
+            node.commit(RemoveTopicRecord(topic_id=ORDERS_ID))
+        else:
+            node.commit(node.change(replicas=[OTHER], isr=[OTHER], leader=OTHER))
+        await until(lambda: ("orders", 0) not in node.directories.logs)
+    assert [path.name for path in tmp_path.glob("orders-*") if not path.name.endswith("-delete")] == []
+
+
 def another(node: KeepingNode, *records: MetadataRecord) -> None:
     """The image is replaced by one with these records as well."""
     image = ClusterImage("test")

@@ -49,9 +49,6 @@ class Group:
     def close(self, partition: PartitionId) -> None:
         self.closed.append(partition)
 
-    def forget(self, partition: PartitionId) -> Any:
-        return self.partitions.pop(partition).log
-
     async def stop(self, *, resign: bool) -> None:
         self.stopped.append(resign)
 
@@ -175,6 +172,9 @@ async def test_partitions_come_in_once_in_an_epoch_and_those_of_deleted_topics_l
     world.group.partitions.clear()
     world.replica.sort_out([topic], 79)
     assert world.group.opened[1:] == [(ONE, "orders", 78), (ZERO, "orders", 79), (ONE, "orders", 79)]
+    world.group.removed = {ZERO: SimpleNamespace(), ONE: SimpleNamespace()}
+    world.replica.sort_out([], 80)
+    assert world.replica._opening == set(), "neither what came in, nor what was deleted before it did"
 
 
 @pytest.mark.parametrize("why_not", ["runs", "leads", "gives way"])
@@ -189,7 +189,7 @@ async def test_who_does_not_lead_lets_nothing_in(world: World, why_not: str) -> 
     assert (world.group.opened, world.group.closed) == ([], [])
 
 
-async def test_what_lies_where_and_what_is_forgotten(world: World) -> None:
+async def test_what_lies_where(world: World) -> None:
     logs = [SimpleNamespace(parent=path) for path in ("/b", "/c")]
     world.group.partitions = {
         ZERO: SimpleNamespace(log=logs[0]),
@@ -197,8 +197,6 @@ async def test_what_lies_where_and_what_is_forgotten(world: World) -> None:
     }
     assert [world.replica.lies_in(path) for path in ("/a", "/b", "/c", "/d")] == [True, True, True, False]
     assert world.replica.logs() == [world.replica.own_log, *logs]
-    found: object = world.replica.forget(TOPIC_ID)
-    assert found == [logs[0]]
     assert world.replica.number == 3
 
 

@@ -162,6 +162,8 @@ class History:
         if entry.kind is Kind.APPENDED:
             header, end = read_header(entry.content), self.ends[entry.partition]
             end.end_offset, end.latest_epoch = header.last_offset + 1, header.partition_leader_epoch
+        elif entry.kind is Kind.CLOSED:
+            self.closing.remove(entry.partition)
         self.proposer.applied(entry)
 
     def under_way(self, partition: PartitionId) -> list[Entry]:
