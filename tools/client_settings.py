@@ -56,6 +56,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "max.request.size": "bytes of a request",
     "metadata.cluster.check.enable": "whether a broker is told which node of which cluster is looked for (KIP-1242)",
     "metadata.max.age.ms": "how old what is known of the cluster may be",
+    "metadata.max.idle.ms": "after how long without use what is known of a topic is forgotten, or at most"
+    " `metadata.max.age.ms` later; in Kafka producers alone have it",
     "metadata.recovery.rebootstrap.trigger.ms": "after how long without an answer to Metadata it begins anew",
     "metadata.recovery.strategy": "where no known broker answers: `rebootstrap` begins anew, or `none`",
     "partitioner.class": "`RoundRobinPartitioner`, or your own as `module:Class`; none for Kafka's usual way",
@@ -89,7 +91,7 @@ def settings_tables() -> str:
     shared = {key: value for key, value in as_properties(ShareConsumerSettings()).items() if key not in common}
     parts = [f"Kafka's are those of {kafka['kafka']}."]
     for title, ours, theirs in (
-        ("Every client", common, kafka["admin"]),
+        ("Every client", common, kafka["producer"] | kafka["admin"]),
         ("Producer", producer, kafka["producer"]),
         ("Consumer", consumer, kafka["consumer"]),
         ("Share consumer", shared, kafka["consumer"]),

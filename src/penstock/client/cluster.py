@@ -7,7 +7,6 @@ node answers, or another one listens where a known one should, the bootstrap add
 """
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,7 +23,9 @@ from penstock.client.errors import (
     raise_for,
     reason,
 )
+from penstock.client.known_coordinators import KnownCoordinators
 from penstock.client.link import Link
+from penstock.client.looks import Looks
 from penstock.client.messages import (
     COORDINATORS_BY_KEYS,
     GROUP_COORDINATOR,
@@ -82,10 +83,8 @@ class ClusterClient:
         self._seed: Connection | None = None
         self._seeking = asyncio.Lock()
         self._is_closed = False
-        self._coordinators: dict[tuple[int, str], int] = {}
-        """By the type of a key, and the key."""
-        self._looked_at_s: dict[str | None, float] = {}
-        """When Metadata of a topic were asked for last; with None when those of all topics were."""
+        self._coordinators = KnownCoordinators[int]()
+        self._looks = Looks(self.settings)
         self._reconnects = Reconnects(self.settings)
         self._asking_since_s: float | None = None
         """Since when Metadata have been asked for without success."""
@@ -130,10 +129,13 @@ class ClusterClient:
             raise ConnectionFailedError(f"{connection.address} wants its clients to begin with their bootstrap servers")
         raise_for(response.error_code)
         self._asking_since_s = None
-        self.metadata = self.metadata.updated(response, all_topics=topics is None)
-        if topics is None:
-            self._looked_at_s.clear()
-        self._looked_at_s |= dict.fromkeys([None] if topics is None else topics, asyncio.get_running_loop().time())
+        now_s = asyncio.get_running_loop().time()
+        self._looks.note(topics, now_s)
+        known = self.metadata.replace(topics=self._looks.in_use(self.metadata.topics, now_s))
+        self.metadata = known.updated(response, all_topics=topics is None)
+        for purpose in [one for one, link in self._links.items() if link.is_idle]:
+            if purpose.node_id not in self.metadata.brokers:
+                del self._links[purpose]
         return self.metadata
 
     async def _connection_for_metadata(self) -> Connection:
@@ -171,10 +173,7 @@ class ClusterClient:
         """When metadata.max.age.ms will have passed since the last look at one of these topics, or at all (None), in
         the time of the event loop. A later look only puts it off: what is not over need not be asked again.
         """
-        of_all_s = self._looked_at_s.get(None, -math.inf)
-        wanted = [None] if topics is None else topics
-        looked_at_s = (max(of_all_s, self._looked_at_s.get(topic, -math.inf)) for topic in wanted)
-        return min(looked_at_s, default=math.inf) + self.settings.metadata_max_age_ms / 1000
+        return self._looks.old_at_s(topics)
 
     def is_old(self, topics: Iterable[str] | None) -> bool:
         """Whether that is over."""
@@ -320,6 +319,7 @@ class ClusterClient:
         known = self._coordinators.get((key_type, key))
         if known is not None and known in self.metadata.brokers:
             return known
+        self.forget_coordinator(key, key_type)
         connection = await self.any_connection()
         request = coordinator_request(key, connection.version_for(ApiKey.FIND_COORDINATOR), key_type)
         node_id, _ = coordinator_in(await connection.request(request, FindCoordinatorResponse), key, key_type)
@@ -330,23 +330,24 @@ class ClusterClient:
 
     async def coordinators(self, keys: Sequence[str], key_type: int = GROUP_COORDINATOR) -> dict[str, int]:
         """The nodes that coordinate these, many looked up at once; a key that nobody coordinates now is left out."""
-        known, brokers = self._coordinators, self.metadata.brokers
-        unknown = [key for key in keys if known.get((key_type, key)) not in brokers]
+        found = {key: self._coordinators.get((key_type, key), NO_NODE) for key in keys}
+        unknown = [key for key, node_id in found.items() if node_id not in self.metadata.brokers]
+        found |= dict.fromkeys(unknown, NO_NODE)
         connection = await self.any_connection()
         if connection.version_for(ApiKey.FIND_COORDINATOR) < COORDINATORS_BY_KEYS:
             for key in unknown:
                 with suppress(KafkaError):
-                    await self.coordinator(key, key_type)
+                    found[key] = await self.coordinator(key, key_type)
             unknown = []
         for first in range(0, len(unknown), KEYS_AT_ONCE):
             request = coordinators_request(unknown[first : first + KEYS_AT_ONCE], key_type)
             for row in (await connection.request(request, FindCoordinatorResponse)).coordinators:
+                self.forget_coordinator(row.key, key_type)
                 if not row.error_code:
-                    known[key_type, row.key] = row.node_id
-        if any(known.get((key_type, key), NO_NODE) not in self.metadata.brokers for key in unknown):
+                    found[row.key] = self._coordinators[key_type, row.key] = row.node_id
+        if any(found[key] not in self.metadata.brokers for key in unknown):
             await self.refresh([])
-        brokers = self.metadata.brokers
-        return {key: node for key in keys if (node := known.get((key_type, key), NO_NODE)) in brokers}
+        return {key: node_id for key in keys if (node_id := found[key]) in self.metadata.brokers}
 
     def addresses_for(self, group_id: str) -> list[Address]:
         """Bootstrap addresses for another client of this group: its coordinator, the other brokers, our own ones."""

@@ -384,6 +384,7 @@ class Connection(asyncio.BufferedProtocol):
         half = " in the middle of an answer" if self._frames.in_mid_frame else ""
         cause = f" ({reason(exc)})" if exc else ""
         self._fail(ConnectionFailedError(f"{self.address} closed the connection{half}{detail}{cause}{self._hint}"))
+        self._frames.end()  # whoever still has the connection needs no room for answers
 
     @property
     def _hint(self) -> str:

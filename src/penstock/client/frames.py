@@ -70,6 +70,11 @@ class FrameReader:
             frames = [frame.toreadonly() for frame in frames]
         return frames
 
+    def end(self) -> None:
+        """Give the room back: nothing comes any more."""
+        self._buffer = memoryview(b"")
+        self._begin = self._end = 0
+
     def _needed(self) -> int:
         """The size of the next frame with its length, as far as that is known."""
         if self._end - self._begin < LENGTH_SIZE:

@@ -30,6 +30,11 @@ class Link:
         connection = self._connection
         return None if connection is None or connection.closed else connection
 
+    @property
+    def is_idle(self) -> bool:
+        """There is no connection, nor will there be one."""
+        return self._opening is None and self.connection is None
+
     def open(self, *place: Address) -> None:
         """Unless there is a connection to that place, or will be."""
         if place == self._place and (self._opening is not None or self.connection is not None):

@@ -108,11 +108,13 @@ class ClusterMetadata(Value):
         return ClusterMetadata(topics=self.topics)
 
     def updated(self, response: MetadataResponse, *, all_topics: bool) -> "ClusterMetadata":
-        """These facts and those of a newer response, which replaces all topics or only those that it names.
+        """These facts and those of a newer response, which replaces all topics or only those that it names; those that
+        were not there the last time are forgotten.
 
         A broker that is cut off tells of leaders of long ago: what is known of a later epoch stays (KIP-320).
         """
-        topics = {} if all_topics else dict(self.topics)
+        gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topics = {} if all_topics else {name: topic for name, topic in self.topics.items() if topic.error != gone}
         for item in response.topics:
             topic = topic_from(item)
             if topic is not None:

@@ -38,6 +38,7 @@ class ClientSettings(Value, kw_only=True):
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
+    metadata_max_idle_ms: int = 300_000
     metadata_cluster_check_enable: bool = True
     metadata_recovery_strategy: str = REBOOTSTRAP
     metadata_recovery_rebootstrap_trigger_ms: int = 300_000

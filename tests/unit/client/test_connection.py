@@ -172,6 +172,14 @@ async def test_a_cancelled_request_leaves_the_connection_in_step() -> None:
         await connection.close()
 
 
+async def test_a_connection_that_has_ended_holds_no_room_for_answers() -> None:
+    async with fake_broker(silence) as broker:
+        connection = await connect(broker.address, SETTINGS)
+        assert len(connection._frames._buffer)
+        await connection.close()
+        assert not connection._frames._buffer
+
+
 async def test_close_tells_those_who_wait() -> None:
     async with fake_broker(silence) as broker:
         connection = await connect(broker.address, SETTINGS)

@@ -10,6 +10,7 @@ OF_ALL = {
     "retry_backoff_ms": 100,
     "retry_backoff_max_ms": 1_000,
     "metadata_max_age_ms": 300_000,
+    "metadata_max_idle_ms": 300_000,
     "metadata_recovery_strategy": "rebootstrap",
     "metadata_recovery_rebootstrap_trigger_ms": 300_000,
     "reconnect_backoff_ms": 50,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.client.blocking.connection import BlockingConnection, ClusterUnreachable
 from penstock.client.errors import raise_for
+from penstock.client.known_coordinators import KnownCoordinators
 from penstock.client.messages import GROUP_COORDINATOR, coordinator_in, coordinator_request, metadata_request
 from penstock.client.metadata import ClusterMetadata
 from penstock.client.security import PLAINTEXT, WITH_SASL, WITH_TLS, Security
@@ -34,8 +35,6 @@ FIRST_CONTACT_MS = 5_000
 CREATION_MS = 10_000
 """How long a topic may take to appear that a broker creates because a client asked about it."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1_000
-MOST_COORDINATORS = 10_000
-"""That are remembered: who ends transactions of others meets ever new ids."""
 
 
 class ClusterSettings(Value):
@@ -62,7 +61,7 @@ class BlockingCluster:
         self._connections: dict[Address, BlockingConnection] = {}
         self._spare: dict[Address, BlockingConnection] = {}
         """Beside the shared ones: those that were given back."""
-        self._coordinators: dict[tuple[int, str], Address] = {}
+        self._coordinators = KnownCoordinators[Address]()
         self._was_reached = False
 
     # Topics and leaders
@@ -111,6 +110,7 @@ class BlockingCluster:
         response = self.any_broker().request(ApiKey.METADATA, request, MetadataResponse)
         self.metadata = self.metadata.updated(response, all_topics=names is None)
         self._looked_up.update(self.metadata.topics if names is None else names)
+        self._leave_those_that_went()
 
     @property
     def topic_ids(self) -> dict[str, UUID]:
@@ -143,14 +143,14 @@ class BlockingCluster:
 
     def coordinator_of(self, key: str, key_type: int = GROUP_COORDINATOR) -> BlockingConnection:
         """Of a group, or of what the key is."""
-        if (key_type, key) not in self._coordinators:
+        address = self._coordinators.get((key_type, key))
+        if address is None:
             broker = self.any_broker()
             request = coordinator_request(key, broker.version_of(ApiKey.FIND_COORDINATOR), key_type)
             response = broker.request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
-            _, self._coordinators[key_type, key] = coordinator_in(response, key, key_type)
-            if len(self._coordinators) > MOST_COORDINATORS:
-                del self._coordinators[next(iter(self._coordinators))]
-        return self.connection(self._coordinators[key_type, key])
+            _, address = coordinator_in(response, key, key_type)
+            self._coordinators[key_type, key] = address
+        return self.connection(address)
 
     # Connections
 
@@ -219,6 +219,15 @@ class BlockingCluster:
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
+
+    def _leave_those_that_went(self) -> None:
+        """No brokers listen there any more, nor does one at a bootstrap address."""
+        there = {*self.settings.bootstrap_servers, *(broker.address for broker in self.metadata.brokers.values())}
+        for address in self._connections.keys() - there:
+            if self._connections[address].is_idle:
+                self.drop(address)
+        for address in self._spare.keys() - there:
+            self._spare.pop(address).close()
 
     def close(self) -> None:
         for address in list(self._connections):

@@ -7,7 +7,7 @@ import pytest
 from tests.stand_in import stand_in
 from tests.unit.client.fake_cluster import NODE_ID, TOPIC, FakeCluster, Script, served_in_a_thread
 
-from penstock.client import blocking
+from penstock.client import blocking, known_coordinators
 from penstock.client.blocking import BlockingCluster, ClusterSettings, Pauses, UnknownTopicError
 from penstock.client.blocking.offsets import list_offsets
 from penstock.client.values import LATEST
@@ -59,7 +59,7 @@ def test_the_cluster_is_asked_again_only_after_something_is_forgotten(
 def test_only_so_many_coordinators_are_remembered(
     fake: FakeCluster, cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocking, "MOST_COORDINATORS", 2)
+    monkeypatch.setattr(known_coordinators, "MOST_COORDINATORS", 2)
     assert fake.broker is not None
     host, port = fake.broker.address
     answer = FindCoordinatorResponse(node_id=NODE_ID, host=host, port=port)

@@ -241,6 +241,21 @@ def test_leaders_are_asked_for_where_they_are_not_known(cluster: BlockingCluster
     assert [[topic.name for topic in one.topics] for one in asked()[2:]] == [["t"], ["t"]]
 
 
+def test_what_leads_to_addresses_that_are_gone_is_closed_but_where_an_answer_is_to_come(
+    cluster: BlockingCluster,
+) -> None:
+    before, gone = Address("before", 4), Address("gone", 5)
+    shared = {at: fake(cluster.connection(at)) for at in (HOME, HERE, before, gone)}
+    for at in (HOME, THERE, before):
+        cluster.give_back(at, cluster.own_connection(at))
+    spare = {at: fake(one) for at, one in cluster._spare.items()}
+    shared[gone].is_idle = False
+    cluster.look_at_brokers()
+    assert [at for at, one in shared.items() if one.is_closed] == [before]
+    assert [at for at, one in spare.items() if one.is_closed] == [before]
+    assert (list(cluster._connections), list(cluster._spare)) == ([HOME, HERE, gone], [HOME, THERE])
+
+
 def test_coordinators_are_known_by_what_they_coordinate(cluster: BlockingCluster) -> None:
     for key, kind in (("g", 0), ("g", 1), ("g", 0), ("h", 0), ("g", 1)):
         assert fake(cluster.coordinator_of(key, kind)).address == HERE
