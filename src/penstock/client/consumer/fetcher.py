@@ -157,6 +157,9 @@ class Fetcher:
         if self._topic_ids.setdefault(partition.topic, topic_id) != topic_id:
             self._topic_ids[partition.topic] = topic_id
             self._subscription.forget_epochs(partition.topic)
+        if len(self._topic_ids) > len(self._subscription.partitions):  # some are read no longer
+            read = {topic for topic, _ in self._subscription.partitions}
+            self._topic_ids = {topic: its for topic, its in self._topic_ids.items() if topic in read}
         return state.epoch_of_last_read
 
     def _start(self, node_id: int, work: Coroutine[None, None, None]) -> None:

@@ -214,6 +214,7 @@ class _Positions(ABC):
     def leave(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             self._held.pop(partition, None)
+            self.unstored.pop(partition, None)
 
     def _storing(self, records: Iterable[ConsumedRecord]) -> Steps[None]:
         first: dict[TopicPartition, int] = {}

@@ -10,6 +10,8 @@ from penstock.client.metadata import ClusterMetadata
 from penstock.protocol.hashing import partition_for_key
 
 KAFKAS_PACKAGE: Final = "org.apache.kafka.clients.producer."
+MOST_TOPICS: Final = 10_000
+"""Of which is remembered where their last record went; the others begin anew."""
 
 
 class Partitioner(Protocol):
@@ -37,6 +39,8 @@ class RoundRobinPartitioner:
         rows = cluster.topics[topic].partitions
         candidates = [number for number, row in rows.items() if row.leader >= 0] or list(rows)
         sent = self._sent[topic] = self._sent.get(topic, -1) + 1
+        if len(self._sent) > MOST_TOPICS:
+            del self._sent[next(iter(self._sent))]
         return candidates[sent % len(candidates)]
 
     def close(self) -> None: ...
@@ -79,4 +83,6 @@ class DefaultPartitioner:
             partition = self.random.choice(available) if available else self.random.randrange(count)
             bytes_left = self.batch_size
         self._stuck[topic] = (partition, bytes_left - size_bytes)
+        if len(self._stuck) > MOST_TOPICS:
+            del self._stuck[next(iter(self._stuck))]
         return partition

@@ -178,7 +178,14 @@ class Sender:
                 self._note(error)
                 return False
             self._note(None)
+            self._forget_sequences()
         return True
+
+    def _forget_sequences(self) -> None:
+        """Of topics that nobody has used for long, or that are gone. A transaction keeps its producer id."""
+        topics = self._cluster.metadata.topics
+        if self.transactions is None:
+            self._sequences.keep(lambda partition: partition.topic in topics or partition in self._accumulator)
 
     async def _send(self, node_id: int, batches: Sequence[PendingBatch]) -> None:
         try:

@@ -5,6 +5,8 @@ is unknown, or the broker has lost track. Then `reset` makes its next batch begi
 partitions go on as they were.
 """
 
+from collections.abc import Callable
+
 from penstock.client.producer.accumulator import NO_SEQUENCE, PendingBatch
 from penstock.client.values import TopicPartition
 
@@ -47,6 +49,11 @@ class Sequences:
         else:
             self._partitions[batch.partition] = (batch.producer_id, batch.producer_epoch), batch.base_sequence
         batch.base_sequence = NO_SEQUENCE
+
+    def keep(self, wanted: Callable[[TopicPartition], bool]) -> None:
+        """Forget the other partitions. One that goes on begins anew, for brokers remember what it sent under its id."""
+        for partition in [one for one in self._partitions if not wanted(one)]:
+            self.reset(partition)
 
     def reset(self, partition: TopicPartition) -> None:
         """Begin anew in this partition, under another producer id."""

@@ -28,6 +28,8 @@ from penstock.protocol.requests.api import ApiKey
 
 logger = logging.getLogger(__name__)
 
+MOST_BEFORE: Final = 10_000
+"""Partitions that are remembered beside those that are assigned: the application may have records of the latest."""
 RECORD_LIMIT: Final = "record_limit"
 RENEWS_SINCE: Final = 2
 """The version of both requests with locks that are renewed, and with share.acquire.mode."""
@@ -76,7 +78,7 @@ class ShareRequests:
         """All of which nobody has been told yet."""
         self._assigned: dict[Place, TopicPartition] = {}
         self._names: dict[Place, TopicPartition] = {}
-        """Also of partitions that were assigned before."""
+        """Also of partitions that were assigned before; the latest stand behind."""
         self._fetched: deque[Delivered] = deque()
         self._fetching: dict[int, int] = {}
         """By node, in which order they were asked for records last."""
@@ -93,7 +95,11 @@ class ShareRequests:
 
     def assign(self, assigned: Mapping[Place, TopicPartition]) -> None:
         self._assigned = dict(assigned)
-        self._names.update(assigned)
+        self._names = {place: name for place, name in self._names.items() if place not in assigned} | self._assigned
+        under_way = {one.place for one in self._open} | {one.place for one in self._fetched}
+        for place in list(self._names)[: -(MOST_BEFORE + len(assigned))]:
+            if place not in under_way:
+                del self._names[place]
 
     def acknowledge(self, some: Collection[Acknowledgements]) -> None:
         """They go with the next request to their nodes."""

@@ -435,3 +435,11 @@ def test_words_of_the_settings() -> None:
     assert isolation_level(ConsumerSettings()) is IsolationLevel.READ_UNCOMMITTED
     for reset, at_ms in (("latest", -1), ("earliest", -2), ("none", None), ("by_duration:PT1S", 4_000)):
         assert reset_timestamp(ConsumerSettings(auto_offset_reset=reset, now_ms=lambda: 5_000)) == at_ms
+
+
+def test_ids_of_topics_that_are_read_no_longer_are_forgotten() -> None:
+    world = World()
+    world.reads(P)
+    world.made._topic_ids = {"u": ID, "v": ID}
+    assert world.made._epoch_of(P, world.state()) == -1
+    assert world.made._topic_ids == {"t": ID}

@@ -173,6 +173,15 @@ async def test_what_was_revoked_is_not_stored(tmp_path: Path) -> None:
         await store(positions, records)
 
 
+async def test_nothing_is_remembered_of_what_was_revoked(tmp_path: Path) -> None:
+    positions = positions_of("sqlite3", tmp_path)
+    reader = await member(positions, ZERO, ONE)
+    await reader.poll()
+    assert positions.unstored == {ZERO: 5, ONE: 5}
+    await reader.listener.on_revoked([ZERO])
+    assert (positions.unstored, list(positions._held)) == ({ONE: 5}, [ONE])
+
+
 async def test_a_topic_of_the_same_name_is_another_one(tmp_path: Path) -> None:
     positions = positions_of("sqlite3", tmp_path)
     reader = await member(positions, ZERO)

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from penstock.client.metadata import ClusterMetadata
+from penstock.client.producer import partitioners
 from penstock.client.producer.partitioners import DefaultPartitioner, RoundRobinPartitioner, partitioner_named
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
@@ -93,3 +94,15 @@ def test_a_round_robin_takes_turns_by_topic_among_those_that_have_a_leader() -> 
     three.partitions.append(MetadataResponsePartition(partition_index=7, leader_id=0))
     cluster = cluster.updated(MetadataResponse(topics=[three]), all_topics=False)
     assert [partitioner.partition("three", None, None, cluster) for _ in range(5)] == [0, 2, 7, 0, 2]
+
+
+def test_of_so_many_topics_is_remembered_where_their_last_record_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitioners, "MOST_TOPICS", 2)
+    sticky, turns = DefaultPartitioner(100, Random(1)), RoundRobinPartitioner()
+    rows = [MetadataResponsePartition(partition_index=index, leader_id=1) for index in range(3)]
+    topics = [MetadataResponseTopic(name=name, partitions=rows) for name in ("a", "b", "c")]
+    cluster = ClusterMetadata().updated(MetadataResponse(topics=topics), all_topics=True)
+    for name in ("a", "b", "a", "c", "b"):
+        sticky.partition(name, None, 1, 3, [])
+        turns.partition(name, None, None, cluster)
+    assert (list(sticky._stuck), turns._sent) == (["b", "c"], {"b": 1, "c": 0})

@@ -385,3 +385,28 @@ async def test_only_a_batch_of_several_records_is_halved(count: int) -> None:
     world.sender._refused(batch, PartitionProduceResponse(error_code=ErrorCode.MESSAGE_TOO_LARGE))
     assert [one.done() for one in futures] == [count == 1] * count
     assert bool(world.accumulator) == (count == 2)
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+async def test_numbers_in_topics_that_nobody_uses_are_forgotten_with_the_producers_id(
+    *, is_transactional: bool
+) -> None:
+    world = World(acks=-1)
+    gone, waits = TopicPartition("gone", 0), TopicPartition("gone", 1)
+    sequences, world.old = world.sender._sequences, {"t"}
+    for place in (PLACES[0], gone, waits):
+        batch, _ = world.taken(place, 10)
+        sequences.identity = 7, 2
+        sequences.number(batch)
+        if place is not waits:
+            world.accumulator.done(batch)
+    if is_transactional:
+        world.sender.transactions = SimpleNamespace()  # type: ignore[assignment]
+    assert await world.sender._know_leaders(PLACES[:1])
+    if is_transactional:
+        assert (list(sequences._partitions), sequences.identity) == ([PLACES[0], gone, waits], (7, 2))
+        return
+    assert (list(sequences._partitions), sequences.identity) == ([PLACES[0], waits], None)
+    sequences.identity = 8, 0
+    assert await world.sender._know_leaders(PLACES[:1])
+    assert sequences.identity == (8, 0), "nothing was forgotten"

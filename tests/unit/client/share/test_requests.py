@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from itertools import product
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.unit.client.share.requesting import NAMES, T0, T1, U0, World, acknowledged, fetched, given
 
 from penstock.client.errors import ConnectionFailedError
+from penstock.client.share import requests
 from penstock.client.share.acknowledgements import Acknowledgements
+from penstock.client.values import TopicPartition
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 from penstock.protocol.messages.share_fetch import ShareFetchRequest
 
@@ -355,3 +358,13 @@ async def test_it_is_looked_for_leaders_by_one_task_with_pauses_that_grow() -> N
     world.requests.look_again_soon()
     await world.settled()
     assert world.settings.attempts == [0, 1, 2, 0], "a good answer ends what grew"
+
+
+async def test_so_many_partitions_are_remembered_that_are_assigned_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MOST_BEFORE", 2)
+    world = World()
+    places = [(UUID(int=number), 0) for number in range(10, 16)]
+    world.requests.acknowledge([Acknowledgements(1, T1, {3: 1})])
+    for place in places:
+        world.requests.assign({T0: NAMES[T0], place: TopicPartition("v", 0)})
+    assert list(world.requests._names) == [T1, *places[3:5], T0, places[5]], "with one of which somebody waits to hear"
