@@ -85,7 +85,7 @@ class AssignedMembership:
         is_back = self._is_silent(asyncio.get_running_loop().time())
         self._polled_at = asyncio.get_running_loop().time()
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # each raise adds to it
         if is_back:
             self._beat_now()
 

@@ -83,7 +83,7 @@ class GroupMembership:
         elif isinstance(ending, Exception):
             self.error = ending
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # each raise adds to it
         self.must_join |= ending is not None
 
     def metadata_changed(self) -> None:

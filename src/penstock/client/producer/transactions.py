@@ -230,7 +230,7 @@ class Transactions:
 
     def _check_not_fenced(self) -> None:
         if self._fenced is not None:
-            raise self._fenced
+            raise self._fenced.with_traceback(None)  # each raise adds to it
 
     # -- what belongs to it -------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ class ShareHeartbeats:
         """Note that the application polls. Raises what has ended the membership for good."""
         self._polled_at = asyncio.get_running_loop().time()
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)  # each raise adds to it
 
     @property
     def are_going(self) -> bool:
