@@ -77,6 +77,11 @@ class AssignedMembership:
         """Coordinators ask members of the classic protocol alone."""
         return False
 
+    @property
+    def topics_of_all(self) -> Collection[str]:
+        """The coordinator looks at those of other members."""
+        return ()
+
     def metadata_changed(self) -> None:
         """The coordinator sees new partitions by itself."""
 

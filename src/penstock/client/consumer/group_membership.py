@@ -86,6 +86,11 @@ class GroupMembership:
             raise self.error.with_traceback(None)  # each raise adds to it
         self.must_join |= ending is not None
 
+    @property
+    def topics_of_all(self) -> Collection[str]:
+        """Those of all members, if this one has assigned their partitions."""
+        return self._counted or ()
+
     def metadata_changed(self) -> None:
         """The leader sees to it that the group notices new partitions and new topics."""
         if self._counted is not None and not self.must_join:

@@ -187,9 +187,11 @@ class Preparation:
         return None if pattern else self._subscription.topics
 
     async def _look_at_topics(self, group: GroupMembership | AssignedMembership) -> None:
-        """New topics for a pattern, new partitions of topics: both lead to a rebalance."""
+        """New topics for a pattern, new partitions, also of topics that others read: all lead to a rebalance."""
         wanted = self._named_topics()
         try:
+            if wanted is not None and (others := sorted({*group.topics_of_all}.difference(wanted))):
+                await self._cluster.refresh(others)
             metadata = await self._cluster.refresh(
                 None if wanted is None else sorted(wanted), create=self._settings.allow_auto_create_topics
             )

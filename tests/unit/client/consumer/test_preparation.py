@@ -39,6 +39,7 @@ class World:
         self.log: list[Any] = []
         self.old_s, self.failures = 3_600.0, list[Exception]()
         self.lost = self.must_join = self.is_due = self.is_joining = False
+        self.topics_of_all: list[str] = []
         self.is_member, self.membership = True, Membership(1, "m")
         self.topics: dict[str, bool] = {"t": False, "u": False, "hidden": True}
         self.subscription = Subscription()
@@ -60,7 +61,7 @@ class World:
         self.log.append(("how old", topics if topics is None else sorted(topics)))
         return asyncio.get_running_loop().time() + self.old_s
 
-    async def refresh(self, topics: object, *, create: bool) -> Any:
+    async def refresh(self, topics: object, *, create: bool = False) -> Any:
         self.log.append(("refresh", topics, create))
         self._fails()
         return self.metadata
@@ -156,6 +157,26 @@ async def test_other_topics_have_it_join_again(pattern: str | None, *, create: b
     world.failures = [ConnectionFailedError("gone")]
     await world.made._look_at_topics(world)  # type: ignore[arg-type]
     assert len(world.log) == 5, "the old facts will do"
+
+
+@pytest.mark.parametrize("pattern", [None, ".*"])
+async def test_who_has_assigned_looks_at_the_topics_of_others_too_and_creates_none(pattern: str | None) -> None:
+    """They would be forgotten else, and new partitions of them seen by nobody."""
+    world = World(group_id="g")
+    world.subscription.subscribe(["u", "t"], None if pattern is None else re.compile(pattern))
+    world.topics_of_all = ["w", "t", "v"]
+    await world.made._look_at_topics(world)  # type: ignore[arg-type]
+    looks = [("refresh", None, True)] if pattern else [("refresh", ["v", "w"], False), ("refresh", ["t", "u"], True)]
+    assert world.log == [*looks, "metadata changed"]
+
+
+def test_the_topics_of_all_are_known_to_who_has_assigned_them() -> None:
+    settings = ConsumerSettings(group_id="g")
+    classic = GroupMembership(World(), "g", settings, lambda: None)  # type: ignore[arg-type]
+    assert list(classic.topics_of_all) == []
+    classic._counted = {"t": 3, "u": 0}
+    assert list(classic.topics_of_all) == ["t", "u"]
+    assert list(AssignedMembership(World(), "g", settings, lambda: None).topics_of_all) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("is_old", [False, True])
