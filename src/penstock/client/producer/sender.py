@@ -193,7 +193,9 @@ class Sender:
             if moved:
                 await self._cluster.look_again(moved)
         finally:
-            self._in_flight[node_id] -= 1
+            under_way = self._in_flight.pop(node_id) - 1
+            if under_way:
+                self._in_flight[node_id] = under_way
             self.wake()
 
     async def _deliver(self, node_id: int, batches: Sequence[PendingBatch]) -> list[TopicPartition]:

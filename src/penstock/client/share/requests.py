@@ -207,6 +207,7 @@ class ShareRequests:
             self._start(node_id, self._acknowledge(node_id, [], closes=True))
         elif not session.is_open and not wanted:
             del self._sessions[node_id]
+            self._fetching.pop(node_id, None)
 
     def _may_fetch(self) -> bool:
         """With a limit of records one node is asked at a time: what several gave would be more."""

@@ -186,7 +186,7 @@ async def test_nothing_of_a_record_that_has_failed_is_kept() -> None:
         await producer.cluster.refresh([])
         gc.collect()
         assert left() is None, "its error has the batch in its traceback, with all its records"
-        assert producer._sender._failures == {}
+        assert (producer._sender._failures, producer._sender._in_flight) == ({}, {})
 
 
 async def test_records_that_found_no_leader_in_time_say_so() -> None:

@@ -236,7 +236,7 @@ async def test_who_wants_nothing_more_closes_the_session_when_the_answer_is_ther
     answer.set_result(fetched())
     await world.settled()
     assert world.sent() == [(1, "Fetch", 1), (1, "Acknowledge", -1)]
-    assert world.requests._sessions == {}, "the next look forgets one that is closed"
+    assert (world.requests._sessions, world.requests._fetching) == ({}, {}), "the next look forgets one that is closed"
     assert world.requests.name_of(T0) == NAMES[T0], "partitions of before have names still"
 
 
