@@ -178,7 +178,7 @@ class QuorumDriver:
             await self.threads.settle(patience_ms / 1000)
             if (last := self._applier.last_waiting) is not None:
                 await asyncio.wait([last], timeout=patience_ms / 1000)
-            if resign and self.is_running:
+            if resign:
                 self.resign()
         if resign:
             await self._peers.settle(ask.EndEpoch, patience_ms)

@@ -138,7 +138,7 @@ class ShareFetch:
         found: list[tuple[TopicPartition, Shared, Found]] = []
         for place, shared in ready:
             if left <= 0:
-                break
+                return found
             try:
                 it = shared.find(most)
             except KafkaError as error:

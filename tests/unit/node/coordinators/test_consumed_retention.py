@@ -16,7 +16,7 @@ from penstock.metadata.image import ResourceType
 from penstock.metadata.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from penstock.node.coordinators.consumed_retention import ConsumedRetention, _may_begin_later
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.internal_topics import CONSUMER_OFFSETS
+from penstock.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from penstock.protocol.requests.own_apis import (
     CommittedPositionsRequest,
     CommittedPositionsResponse,
@@ -252,3 +252,61 @@ async def test_who_leads(is_there: bool, leader: object, may_lead: bool, leads: 
     table = SimpleNamespace(get=lambda topic_id, index: partition if is_there else object())
     context: Any = SimpleNamespace(partitions=table, may_lead=lambda _: may_lead, now_ms=lambda: 0)
     assert ConsumedRetention(context, lambda _: None)._leads(partition) is leads
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("deletes", [True, False])
+async def test_what_a_partition_is_by_the_time_of_the_answer_decides(
+    node: Node, coordinators: Coordinators, monkeypatch: pytest.MonkeyPatch, *, leads: bool, deletes: bool
+) -> None:
+    consumed, partition = node.broker.consumed, node.partition()
+    node.produce(b"a")
+    node.produce(b"b")
+    positions = await consumed.positions(TOPIC_ID)
+    if not deletes:
+        consumed_stays = ConfigRecord(
+            resource_type=ResourceType.TOPIC, resource_name="orders", name="retention.consumed", value="false"
+        )
+        node.commit(consumed_stays)
+    monkeypatch.setattr(consumed, "_leads", lambda _: leads)
+    consumed._follow(partition, positions)
+    assert partition.log.log_start_offset == (leads and deletes)
+    assert list(consumed._heard) == [partition] * (leads and deletes)
+
+
+async def test_of_a_topic_about_which_nothing_is_known_nothing_goes_and_the_others_have_their_turn(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumed, asked, followed = node.broker.consumed, list[UUID](), list[int]()
+    first, second = UUID(int=1), UUID(int=2)
+
+    async def positions(topic_id: UUID) -> Any:
+        asked.append(topic_id)
+        if topic_id == first:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    monkeypatch.setattr(consumed, "positions", positions)
+    monkeypatch.setattr(consumed, "_follow", lambda partition, _: followed.append(partition.index))
+    for topic_id, index in ((first, 0), (first, 1), (second, 2), (second, 3)):
+        partition: Any = SimpleNamespace(topic="t", index=index)
+        consumed._wanted.setdefault(topic_id, {})[index] = partition
+    await consumed._look()
+    assert (asked, followed, consumed._wanted) == ([first, second], [2, 3], {})
+
+
+async def test_coordinators_are_asked_by_the_keys_that_they_have(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    async def ask_broker(broker_id: int, request: Any, answer: Any) -> CommittedPositionsResponse:
+        asked.append((broker_id, request.key_type))
+        return CommittedPositionsResponse()
+
+    for record in (
+        TopicRecord(name=SHARE_GROUP_STATE, topic_id=UUID(int=8)),
+        PartitionRecord(partition_id=0, topic_id=UUID(int=8), replicas=[3], isr=[3], leader=3),
+    ):
+        node.image.apply(record)
+    monkeypatch.setattr(node.broker.groups.context.errands, "ask_broker", ask_broker)
+    with pytest.raises(KafkaError, match="has not answered"):
+        await node.broker.consumed.positions(TOPIC_ID)
+    assert sorted(asked) == [(1, 0), (2, 0), (3, 2)]

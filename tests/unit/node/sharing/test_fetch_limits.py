@@ -112,6 +112,7 @@ def numbers(places: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("max_bytes", "sizes", "most", "looked_at"),
     [
+        (1000, [10], [1000], 1),
         (1000, [10, 10], [500, 500], 2),
         (1000, [999, 10], [500, 500], 2),
         (1000, [1000, 10], [500], 1),
@@ -267,6 +268,26 @@ async def test_who_waits_for_a_place_that_is_led_no_longer_is_told() -> None:
     there.woken[0]()
     await waiting
     assert (list(fetch.refused.values()), there.cancelled, group.sliced) == ([NOT_LEADER], 1, [0])
+    assert len(there.most) == 1, "there is nothing to be found in it"
+
+
+async def test_news_of_one_place_are_looked_at_once() -> None:
+    first, second = Place([None] * 4), Place([None, None, 5])
+    fetch = Group(first, second).fetch(max_wait_ms=60_000)
+    waiting = asyncio.ensure_future(fetch.wait_and_take(cast("Any", None)))
+    await asyncio.sleep(0)
+    first.woken[0]()
+    await asyncio.sleep(0)
+    second.woken[0]()
+    await waiting
+    assert (len(first.woken), len(second.woken), numbers(fetch.taken)) == (2, 2, [1])
+
+
+def test_what_could_not_be_taken_is_told_and_not_tried_again() -> None:
+    there = Place([1, 1], gives=[NOT_LEADER, 5])
+    fetch = Group(there).fetch()
+    assert fetch.take(is_last=True)
+    assert (fetch.taken, list(fetch.refused.values()), there.demands) == ({}, [NOT_LEADER], [100])
 
 
 async def test_less_will_do_when_the_time_is_up() -> None:
@@ -311,6 +332,26 @@ async def test_what_is_taken_is_told_once_its_deliveries_are_written() -> None:
     }
     assert {at: it for (_, at), it in fetch.refused.items()} == {1: NOT_LEADER}
     await fetch.counted()
+
+
+async def test_deliveries_may_be_written_while_nobody_waits_for_it() -> None:
+    """Or not any more."""
+    places = [Place([1], durable=True) for _ in range(2)]
+    group = Group(*places)
+    fetch = group.fetch()
+    fetch.take(is_last=True)
+    told = asyncio.ensure_future(fetch.counted())
+    await asyncio.sleep(0)
+    told.cancel()
+    await asyncio.sleep(0)
+    for counted in group.counting:
+        counted([], None)
+    assert (fetch.is_counted, told.cancelled()) == (True, True)
+    alone = Group(Place([1], durable=True))
+    fetch = alone.fetch()
+    fetch.take(is_last=True)
+    alone.counting[0]([], None)
+    assert fetch.is_counted
 
 
 @pytest.mark.parametrize(("count", "in_slices"), [(1, False), (2, False), (3, True)])

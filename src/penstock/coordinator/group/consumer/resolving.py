@@ -106,7 +106,7 @@ def _write_some(
 ) -> None:
     """Those of some `NAMES_AT_ONCE`, in a batch of their own: each leaves the group with what is known so far."""
     draft, state, has_changed, looked_at, room = house.table.draft(), group.state, False, 0, BYTES_AT_ONCE
-    is_there = not group.is_dead and group.exists
+    is_there = not group.is_dead
     while is_there and left and looked_at < NAMES_AT_ONCE:
         expression, names = left[0]
         topics = _fitting(house, group, expression, tuple(name for name in names if may_describe(name)))
@@ -124,7 +124,7 @@ def _write_some(
     if group.is_resolving:
         house.table.start_timer(_write_some, now_ms + SLICE_MS, house, group, may_describe, version, began_ms, left)
     known = state.group.metadata_hash
-    if has_changed or (is_there and not left and house.topics.hash_of(state.topics, known) != known):
+    if has_changed or (not left and house.topics.hash_of(state.topics, known) != known):
         fencing.next_epoch(house, draft, group)
     house.write(draft, now_ms, then=partial(timing.wrote, house, group))
 

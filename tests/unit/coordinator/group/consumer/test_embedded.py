@@ -14,8 +14,9 @@ from penstock.coordinator.group.consumer.embedded import (
     read_subscription,
     write_assignment,
 )
-from penstock.protocol.codec import encode
+from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import DecodeError
+from penstock.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
 
 IDS = {"a": UUID(int=1), "b": UUID(int=2)}
@@ -43,3 +44,21 @@ def test_each_version_is_read_and_answered(version: int) -> None:
 def test_what_is_no_version_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         read_subscription(data, TOPICS)
+
+
+@pytest.mark.parametrize(
+    "partitions", [{}, {"b": []}, {"gone": []}, {"gone": [1]}, {"b": [1, 0], "a": [], "gone": [2]}]
+)
+def test_topics_without_name_or_partitions_are_not_assigned(partitions: dict[str, list[int]]) -> None:
+    ids = {**IDS, "gone": UUID(int=9)}
+    data = write_assignment({ids[name]: indexes for name, indexes in partitions.items()}, subscription(3), TOPICS)
+    message, _ = decode(ConsumerProtocolAssignment, 3, data, 2)
+    told = [(row.topic, row.partitions) for row in message.assigned_partitions]
+    assert told == ([("b", [0, 1])] if "a" in partitions else [])
+
+
+@pytest.mark.parametrize(("length", "says"), [(1, "ends before its version"), (2, "version 3: unpack_from")])
+def test_what_ends_too_early_is_told(length: int, says: str) -> None:
+    for read in (read_subscription, read_assignment):
+        with pytest.raises(DecodeError, match=says):
+            read(subscription(3)[:length], TOPICS)
