@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import click
 from click.testing import CliRunner
+from tests.golden.printed import printed
 from tests.golden.shown import said
 from tests.golden.test_admin import Sampling
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
@@ -103,10 +104,10 @@ class CommandLecture:
             words = [self._word(number, word) for number, word in enumerate(shlex.split(line))]
             address = str(broker.address)
             result = CliRunner().invoke(main, [*words, "--bootstrap-server", address])
-            output = result.output.replace(address, "ADDRESS").replace(str(self._path), "PATH")
+            output = "\n".join(printed(result)).replace(address, "ADDRESS").replace(str(self._path), "PATH")
             output = output.replace(str(broker.address.port), "PORT")
             yield from (said(it) for header, it in broker.requests if header.api_key not in OF_THE_CLUSTER)
-        yield from (f"| {row}".rstrip() for row in output.splitlines())
+        yield from output.splitlines()
         if result.exit_code:
             yield f"exit {result.exit_code}"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.golden.printed import printed
 from tests.golden.shown import said
 from tests.golden.test_commands import Reached, vars_of
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
@@ -169,9 +170,9 @@ def test_commands_that_show(
             asked = [it for header, it in broker.requests if header.api_key not in OF_THE_CLUSTER]
         if kind is Two:
             yield from map(said, asked)
-        output = result.output.replace(str(address), "ADDRESS").replace(address.host, "HOST")
+        output = "\n".join(printed(result)).replace(str(address), "ADDRESS").replace(address.host, "HOST")
         output = output.replace(str(address.port), "PORT")
-        yield from (f"| {row}".rstrip() for row in output.splitlines())
+        yield from output.splitlines()
         assert "a fault of this program" not in output
         assert result.exception is None or isinstance(result.exception, SystemExit)
         if result.exit_code:

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 from click.testing import CliRunner
+from tests.golden.printed import printed
 
 from penstock.cli.main import main
 
@@ -80,8 +81,8 @@ def test_connect_commands(tmp_path: Path, transcript: Callable[[str, Callable[[s
             result = CliRunner().invoke(main, ["connect", "--worker", at, *words])
             assert result.exception is None or isinstance(result.exception, SystemExit)
             yield from worker.asked
-            output = result.output.replace(at, "ADDRESS").replace(str(tmp_path), "PATH")
-            yield from (f"| {row}".rstrip() for row in output.splitlines())
+            output = "\n".join(printed(result)).replace(at, "ADDRESS").replace(str(tmp_path), "PATH")
+            yield from output.splitlines()
             if result.exit_code:
                 yield f"exit {result.exit_code}"
 

@@ -16,6 +16,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from tests.golden.printed import printed
 from tests.golden.test_connect_commands import Worker, served
 from tests.stand_in import stand_in
 
@@ -65,7 +66,7 @@ class PipelineLecture:
                 asked = pattern.sub(word, asked)
             yield self._shown(asked)
         self._planned.clear()
-        yield from (f"| {self._shown(row)}".rstrip() for row in result.output.splitlines())
+        yield from map(self._shown, printed(result))
         if result.exit_code:
             yield f"exit {result.exit_code}"
 

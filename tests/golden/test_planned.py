@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 from click.testing import CliRunner
+from tests.golden.printed import printed
 from tests.golden.shown import said
 from tests.golden.test_commands import Reached
 from tests.unit.client.admin.test_refusals import OF_THE_CLUSTER
@@ -107,7 +108,7 @@ def test_planned(known: None, transcript: Callable[[str, Callable[[str], Iterabl
         with served_in_a_thread(cast("FakeCluster", Reached())) as broker:
             result = CliRunner().invoke(main, [*shlex.split(line), "--bootstrap-server", str(broker.address)])
             yield from (said(it) for header, it in broker.requests if header.api_key not in OF_THE_CLUSTER)
-        yield from (f"| {row}".rstrip() for row in result.output.splitlines())
+        yield from printed(result)
         if result.exit_code:
             yield f"exit {result.exit_code}"
 

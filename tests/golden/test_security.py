@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.golden.printed import printed
 
 from penstock.cli.main import main
 from penstock.cli.security import folders
@@ -59,10 +60,10 @@ class SecurityLecture:
         else:
             words += ["--directory", str(self._path / "made")]
         result = CliRunner().invoke(main, ["security", *words])
-        output = result.output.replace(str(self._path), "PATH")
+        output = "\n".join(printed(result)).replace(str(self._path), "PATH")
         for pattern, word in CHANGED:
             output = pattern.sub(word, output)
-        yield from (f"| {row}".rstrip() for row in output.splitlines())
+        yield from output.splitlines()
         if result.exit_code:
             yield f"exit {result.exit_code}"
 

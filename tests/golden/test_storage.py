@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.golden.printed import printed
 
 from penstock.cli.dump.dump_log import command as dump_log
 from penstock.cli.main import main
@@ -53,7 +54,7 @@ class StorageLecture:
     def _invoked(self, words: list[str]) -> Iterable[str]:
         given = [*words, "-c", str(self._path / "file")] if words[0] in ("format", "info") else words
         result = CliRunner().invoke(main, ["storage", *given])
-        yield from (f"| {self._shown(row)}".rstrip() for row in result.output.splitlines())
+        yield from map(self._shown, printed(result))
         if result.exit_code:
             yield f"exit {result.exit_code}"
 
