@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -72,6 +73,10 @@ def said(named: Any) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
         ([batch(0, 299, *[1] * 300, delays=(0,) * 300)], [[(0, 249, 250, 250)], [(250, 299, 50, 50)]]),
         ([batch(0, 9, *[1] * 300)], [[(0, 9, 300, 0)]]),
         ([batch(0, 299, *[1] * 300, delays=(0,) * 299)], [[(0, 299, 300, 299)]]),
+        ([batch(0, 0, *[1] * 300)], [[(0, 0, 300, 0)]]),
+        ([batch(0, 0, *[1] * 300, delays=(0,) * 300)], [[(0, 0, 300, 300)]]),
+        ([batch(0, 0, 1, delays=(0,) * 300)], [[(0, 0, 1, 300)]]),
+        ([batch(0, 299, *[1] * 300, delays=(0,))], [[(0, 249, 250, 1)], [(250, 299, 50, 1)]]),
         ([batch(0, 0, 1)] * 100, [[(0, 0, 1, 0)] * 100]),
         ([batch(0, 0, 1)] * 101, [[(0, 0, 1, 0)] * 100, [(0, 0, 1, 0)]]),
         ([batch(0, 124, *[1] * 125)] * 3, [[(0, 124, 125, 0)] * 2, [(0, 124, 125, 0)]]),
@@ -175,6 +180,11 @@ def acknowledging_by(sharing: Sharing, version: int = 2, *, is_renewal: bool = F
         ([batch(5, 7, 1, 2)], "2 types for offsets 5 to 7"),
         ([batch(5, 7, 1, delays=(0, 0, 0))], None),
         ([batch(0, 0, -1)], "an unknown type of acknowledgement"),
+        ([batch(0, 1, -1, 1)], "an unknown type of acknowledgement"),
+        ([batch(0, 1, 1, -1)], "an unknown type of acknowledgement"),
+        ([batch(0, 1, 5, 1)], "an unknown type of acknowledgement"),
+        ([batch(0, 1, 1, 5)], "an unknown type of acknowledgement"),
+        ([batch(0, 0, *[1] * 300)], "300 types for offsets 0 to 0"),
         ([batch(0, 0, 0)], None),
         ([batch(0, 0, 5)], "an unknown type of acknowledgement"),
         ([batch(0, 0, 4)], "the request does not say that it renews"),
@@ -183,6 +193,8 @@ def acknowledging_by(sharing: Sharing, version: int = 2, *, is_renewal: bool = F
         ([batch(0, 2, 1, delays=(-1, 0, LONGEST_DELAY_MS))], None),
         ([batch(0, 2, 1, delays=(0, 0))], f"a delay for all records, or one for each, is -1 to {LONGEST_DELAY_MS} ms"),
         ([batch(0, 2, 1, delays=(-2,))], f"a delay for all records, or one for each, is -1 to {LONGEST_DELAY_MS} ms"),
+        ([batch(0, 1, 1, delays=(-2, 0))], "a delay for all records, or one for each, is -1 to "),
+        ([batch(0, 1, 1, delays=(0, LONGEST_DELAY_MS + 1))], "a delay for all records, or one for each, is -1 to "),
         ([batch(0, 0, 1, delays=(LONGEST_DELAY_MS + 1,))], "a delay for all records, or one for each, is -1 to "),
     ],
 )
@@ -242,6 +254,18 @@ async def test_it_is_settled_when_all_are_answered() -> None:
     assert (asked.is_settled, asked._settled is not None and asked._settled.done()) == (True, True)
     assert (asked.refused[one], asked.refused[two]) == (error, None)
     settled.close()
+
+
+async def test_what_is_answered_when_nobody_waits_any_more_is_noted() -> None:
+    sharing = Sharing()
+    asked = acknowledging_by(sharing)
+    asked.say([(TopicPartition(TOPIC, 0), [batch(0, 0, 1)])])
+    settled = asyncio.ensure_future(asked.settled())
+    await asyncio.sleep(0)
+    settled.cancel()
+    await asyncio.sleep(0)
+    sharing.answer[0](None)
+    assert (asked.is_settled, settled.cancelled()) == (True, True)
 
 
 async def test_of_what_is_said_in_parts_the_error_stays() -> None:

@@ -61,8 +61,8 @@ def _weight(batch: Any) -> int:
 def _parts(batch: Any) -> Iterator[Any]:
     """Of one that says more than `MOST_SAID` things; one that makes no sense is refused as a whole."""
     says, types, delays_ms = _says(batch), batch.acknowledge_types, batch.release_delays_ms
-    lengths = {len(types), len(delays_ms), batch.last_offset - batch.first_offset + 1}
-    if says <= MOST_SAID or not lengths <= {0, 1, says}:
+    count, lengths = batch.last_offset - batch.first_offset + 1, {len(types), len(delays_ms)}
+    if says <= MOST_SAID or count != says or not lengths <= {0, 1, says}:
         yield batch
         return
     for begin in range(0, says, MOST_SAID):
