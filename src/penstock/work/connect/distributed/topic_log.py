@@ -59,7 +59,9 @@ class TopicLog:
         )
         self._positions: dict[TopicPartition, int] = {}
         self._progress = asyncio.Condition()
-        self._posted: asyncio.Queue[tuple[bytes, bytes | None]] = asyncio.Queue()
+        self._posted: asyncio.Queue[bytes] = asyncio.Queue()
+        """Keys, each of them once; their last values lie beside."""
+        self._values: dict[bytes, bytes | None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._is_open = False
 
@@ -105,8 +107,10 @@ class TopicLog:
         return await self._producer.send_and_wait(self.storage.topic, value, key=key)
 
     def post(self, key: bytes, value: bytes | None) -> None:
-        """Write a record later, behind all that were posted before."""
-        self._posted.put_nowait((key, value))
+        """Write a record later. Of a key only the last value counts: while the cluster is away, many may come."""
+        if key not in self._values:
+            self._posted.put_nowait(key)
+        self._values[key] = value
 
     async def read_to_end(self) -> None:
         """Wait until everything that is there now was read, and transactions in it have ended; TimeoutError."""
@@ -157,9 +161,9 @@ class TopicLog:
 
     async def _post(self) -> None:
         while True:
-            key, value = await self._posted.get()
+            key = await self._posted.get()
             try:
-                await self.put(key, value)
+                await self.put(key, self._values.pop(key))
             except Exception as error:
                 logger.warning("%s cannot write %r to %s: %r", self._name, key, self.storage.topic, error)
             finally:

@@ -195,3 +195,30 @@ async def test_whatever_fails_a_topic_is_read_and_written_on(
         one.cancel()
     for words in ("read o: DecodeError", "read o: TypeError", "read o: KeyError", "write b'lost' to o: KeyError"):
         assert words in caplog.text
+
+
+async def test_of_what_is_posted_while_nothing_can_be_written_the_last_of_each_key_counts() -> None:
+    """A cluster may be away for hours, and tasks that start again and again say so each time."""
+    storage, is_back = Storage("o", 1, 1, {}, is_automatic=False), asyncio.Event()
+    written: list[tuple[bytes, bytes | None]] = []
+    log: Any = TopicLog(Clients(bootstrap_servers="127.0.0.1:1"), storage, "worker", lambda *_: None)
+
+    async def put(key: bytes, value: bytes | None) -> None:
+        written.append((key, value))
+        await is_back.wait()
+
+    log.put = put
+    writing = asyncio.create_task(log._post())
+    log.post(b"a", b"first")
+    await asyncio.sleep(0)
+    for number in range(1_000):
+        for key in (b"a", b"b"):
+            log.post(key, b"%d" % number)
+    log.post(b"a", None)
+    assert (log._posted.qsize(), len(log._values)) == (2, 2)
+    is_back.set()
+    async with asyncio.timeout(10):
+        await log._posted.join()
+    assert written == [(b"a", b"first"), (b"a", None), (b"b", b"999")]
+    assert log._values == {}
+    writing.cancel()
