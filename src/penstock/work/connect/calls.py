@@ -59,3 +59,17 @@ async def called_apart(name: str, method: Callable[..., Any], *arguments: object
         return await calls.call(method, *arguments)
     finally:
         calls.close()
+
+
+class SharedCalls:
+    """Calls apart, by names: who asks while one is under way waits for that one. So what hangs has one thread."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, asyncio.Task[Any]] = {}
+
+    async def call(self, name: str, method: Callable[..., Any], *arguments: object) -> Any:
+        if name not in self._under_way:
+            task = asyncio.create_task(called_apart(name, method, *arguments), name=name)
+            self._under_way[name] = task
+            task.add_done_callback(lambda _: self._under_way.pop(name))
+        return await asyncio.shield(self._under_way[name])

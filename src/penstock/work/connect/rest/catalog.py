@@ -1,6 +1,7 @@
 """Which plugins there are, which keys each understands, and what is wrong with a configuration."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from penstock.client.properties import with_properties
@@ -52,22 +53,25 @@ def type_of(kind: type[Any]) -> str:
     return "source" if is_source(kind) else "sink"
 
 
+def plugin_named(name: str) -> tuple[str, type[Any]]:
+    """Its kind and its class; RestError."""
+    for kind, built_in in BUILT_IN.items():
+        with suppress(PluginError):
+            return kind, find_class(name, built_in, kind)
+    raise not_found(f"there is no plugin {name}")
+
+
 def definitions(name: str, version: str) -> list[dict[str, Any]]:
     """Of the plugin in a version that fits; RestError."""
-    for kind, built_in in BUILT_IN.items():
-        try:
-            plugin = find_class(name, built_in, kind)
-        except PluginError:
-            continue
-        try:
-            is_installed = fits(version_of(plugin), version)
-        except ValueError as error:
-            raise bad_request(f"version: {error}") from None
-        if not is_installed:
-            raise not_found(f"plugin {name} is installed in version {version_of(plugin)}, and not in {version}")
-        keys = keys_of(plugin) if kind == "connector" else getattr(plugin, "keys", ())
-        return [_definition(key, _group(key), order) for order, key in enumerate(keys, start=1)]
-    raise not_found(f"there is no plugin {name}")
+    kind, plugin = plugin_named(name)
+    try:
+        is_installed = fits(version_of(plugin), version)
+    except ValueError as error:
+        raise bad_request(f"version: {error}") from None
+    if not is_installed:
+        raise not_found(f"plugin {name} is installed in version {version_of(plugin)}, and not in {version}")
+    keys = keys_of(plugin) if kind == "connector" else getattr(plugin, "keys", ())
+    return [_definition(key, _group(key), order) for order, key in enumerate(keys, start=1)]
 
 
 def keys_of(kind: Kind) -> list[ConfigKey]:

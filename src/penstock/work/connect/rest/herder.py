@@ -5,15 +5,15 @@ up at once; what an answer says of it may need the classes of plugins, and is ma
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from penstock import __version__
 from penstock.protocol.errors import KafkaError
-from penstock.work.connect.calls import called_apart
-from penstock.work.connect.rest.catalog import type_of, validated
+from penstock.work.connect.calls import SharedCalls, called_apart
+from penstock.work.connect.rest.catalog import definitions, plugin_named, plugins, type_of, validated
 from penstock.work.connect.rest.errors import ElsewhereError, RestError, bad_request, conflict, not_found
 from penstock.work.connect.rest.loading import LIMIT_S, Loading
 from penstock.work.connect.rest.secrets import with_secrets, without_secrets
@@ -32,6 +32,7 @@ class Herder:
     def __init__(self, worker: ConnectWorker) -> None:
         self.worker = worker
         self.loading = Loading()
+        self._shared = SharedCalls()
 
     # Looking
 
@@ -187,7 +188,18 @@ class Herder:
         await self.loading.needed(config)
         return await apart(validated, config, worker.config, worker.settings, worker.providers, plugin)
 
+    async def plugins(self, *, connectors_only: bool) -> Json:
+        return await self._once(f"plugins {connectors_only}", lambda: plugins(connectors_only=connectors_only))
+
+    async def definitions(self, plugin: str, version: str) -> Json:
+        await self._once(f"plugin {plugin}", plugin_named, plugin)
+        return await apart(definitions, plugin, version)
+
     # How it is done
+
+    async def _once(self, name: str, work: Callable[..., Json], *arguments: object) -> Json:
+        """As `apart` does, and whoever asks meanwhile waits for the same."""
+        return await _in_time(self._shared.call(name, work, *arguments))
 
     async def kind(self, config: Mapping[str, str]) -> Kind:
         """RestError, and what `kind_of` raises."""
@@ -245,9 +257,13 @@ class Herder:
 
 async def apart(work: Callable[..., Json], *arguments: object) -> Json:
     """In a thread, for it may need the classes of plugins; RestError."""
+    return await _in_time(called_apart("plugins", work, *arguments))
+
+
+async def _in_time(work: Awaitable[Json]) -> Json:
     try:
         async with asyncio.timeout(LIMIT_S):
-            return await called_apart("plugins", work, *arguments)
+            return await work
     except TimeoutError:
         raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, f"the plugin has not answered for {LIMIT_S:g} s") from None
 

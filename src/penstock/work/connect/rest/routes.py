@@ -8,11 +8,10 @@ from urllib.parse import quote
 
 from penstock.protocol.value import Value, fresh
 from penstock.work.connect.metrics import MEDIA_TYPE, page
-from penstock.work.connect.rest.catalog import definitions, plugins
 from penstock.work.connect.rest.errors import bad_request, not_found
-from penstock.work.connect.rest.herder import Herder, apart
+from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.offsets import ConnectorOffsets
-from penstock.work.connect.runtime.loggers import level_named
+from penstock.work.connect.runtime.loggers import LoggerError, level_named
 from penstock.work.connect.runtime.records import MOST_DIGITS, Target
 from penstock.work.connect.versions import LATEST
 
@@ -155,6 +154,10 @@ async def _set_logger(served: Served, asked: RestRequest) -> RestAnswer:
         level = level_named(level)
     except KeyError:
         raise not_found(f"there is no log level {level}") from None
+    try:
+        served.herder.worker.loggers.check(asked.path["logger"])
+    except LoggerError as error:
+        raise bad_request(str(error)) from None
     if asked.query.get("scope", ["worker"])[0].lower() == "cluster":
         await served.herder.set_cluster_level(asked.path["logger"], level)
         return RestAnswer(status=HTTPStatus.NO_CONTENT)
@@ -276,14 +279,14 @@ ROUTES: Final = (
         "GET",
         "/connector-plugins",
         "which plugins there are",
-        lambda _, asked: apart(lambda: plugins(connectors_only=asked.flag("connectorsOnly", True))),
+        lambda it, asked: it.herder.plugins(connectors_only=asked.flag("connectorsOnly", True)),
         parameters={"connectorsOnly": "true, or all"},
     ),
     Route(
         "GET",
         "/connector-plugins/{plugin}/config",
         "the keys of a plugin",
-        lambda _, asked: apart(definitions, asked.path["plugin"], asked.query.get("version", [LATEST])[0]),
+        lambda it, asked: it.herder.definitions(asked.path["plugin"], asked.query.get("version", [LATEST])[0]),
         (200, 400, 404),
         {"version": "the one that it must have, or a range of them"},
         loads_classes=True,

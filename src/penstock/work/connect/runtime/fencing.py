@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from penstock.client.admin import Admin
-from penstock.work.connect.calls import called_apart
+from penstock.work.connect.calls import SharedCalls
 from penstock.work.connect.runtime.config_state import ConfigState
 from penstock.work.connect.runtime.generations import LOOK_S, Generations
 from penstock.work.connect.runtime.kinds import is_source, kind_of
@@ -38,6 +38,7 @@ class Fencing:
         self._rounds: dict[str, None] = {}
         self._are_sources: dict[str, bool] = {}
         """Of the classes that were loaded."""
+        self._loading = SharedCalls()
         self._under_way = Scope()
 
     async def stop(self) -> None:
@@ -50,9 +51,14 @@ class Fencing:
 
     def look(self) -> None:
         for connector in self._state.unfenced if self._leading.leads else ():
-            if connector not in self._rounds:
+            if connector not in self._rounds and self._may_be_source(connector):
                 self._rounds[connector] = None
                 self._under_way.start(self._fence(connector), f"fencing of {connector}")
+
+    def _may_be_source(self, connector: str) -> bool:
+        """As far as that is known without loading its class."""
+        known = self._state.connectors.get(connector)
+        return known is not None and self._are_sources.get(known.config.get("connector.class", ""), True)
 
     async def _is_source(self, connector: str) -> bool:
         known = self._state.connectors.get(connector)
@@ -61,7 +67,7 @@ class Fencing:
         name = known.config.get("connector.class", "")
         if name not in self._are_sources:
             try:
-                kind = await called_apart("plugins", kind_of, known.config)
+                kind = await self._loading.call(name, kind_of, {"name": connector, "connector.class": name})
             except Exception:
                 return False  # it does not start either
             self._are_sources[name] = is_source(kind)

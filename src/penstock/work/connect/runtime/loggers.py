@@ -15,12 +15,21 @@ LEVELS: Final[Mapping[str, int]] = {
 }
 OTHER_NAMES: Final[Mapping[str, str]] = {"WARNING": "WARN", "CRITICAL": "FATAL", "ALL": "TRACE"}
 ROOT: Final = "root"
+MOST_NEW: Final = 1_000
+"""Loggers that requests have named and no code has: Python never forgets one."""
+LONGEST: Final = 250
+"""Characters of such a name."""
+
+
+class LoggerError(ValueError):
+    pass
 
 
 class Loggers:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._modified_ms: dict[str, int] = {}
+        self._new = 0
 
     def all(self) -> dict[str, Any]:
         """Loggers with a level of their own."""
@@ -32,12 +41,23 @@ class Loggers:
         logger = _known().get(_named(name))
         return None if logger is None else self._shown(_named(name), logger)
 
+    def check(self, name: str) -> None:
+        """LoggerError for one that would be new, where that is too much."""
+        if _named(name) in _known():
+            return
+        if len(name) > LONGEST:
+            raise LoggerError(f"there is no logger of that name, and a new one has at most {LONGEST} characters")
+        if self._new >= MOST_NEW:
+            raise LoggerError(f"there is no logger {name}, and {MOST_NEW:,} were made by requests already")
+
     def set(self, name: str, level: str) -> list[str]:
-        """Change a logger and all below it; returns their names. KeyError for an unknown level."""
+        """Change a logger and all below it; returns their names. KeyError for an unknown level, LoggerError."""
         number = LEVELS[level_named(level)]
+        self.check(name)
         top, known = _named(name), _known()
         if top not in known:
             known[top] = logging.getLogger(top)
+            self._new += 1
         changed = sorted(one for one in known if top == ROOT or one == top or one.startswith(f"{top}."))
         for one in changed:
             if known[one].level != number:

@@ -184,6 +184,32 @@ async def test_a_class_that_hangs_has_one_thread_and_holds_up_no_other_connector
     assert await herder.config("stuck") == stuck
 
 
+async def test_questions_about_plugins_of_which_one_hangs_have_one_thread(
+    herder: Herder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def hang(kind: str, *_: object) -> list[Any]:
+        asked.append(kind)
+        GATE.wait(30)
+        return []
+
+    monkeypatch.setattr("penstock.work.connect.rest.herder.LIMIT_S", 0.05)
+    monkeypatch.setattr("penstock.work.connect.rest.catalog._offered", hang)
+    monkeypatch.setattr("penstock.work.connect.rest.catalog.find_class", hang)
+    GATE.clear()
+    try:
+        for _ in range(3):
+            for ask in (herder.plugins(connectors_only=True), herder.definitions("some:Class", "latest")):
+                with pytest.raises(RestError, match="has not answered"):
+                    await ask
+        assert sorted(asked) == ["connector", "some:Class"]
+    finally:
+        GATE.set()
+    monkeypatch.setattr("penstock.work.connect.rest.herder.LIMIT_S", 30)
+    assert await herder.plugins(connectors_only=True)
+
+
 def test_what_was_hidden_as_its_class_was_not_there_stays_as_it_is() -> None:
     stuck = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     assert with_secrets({**stuck, "file": "[hidden]", "topic": "u"}, stuck) == {**stuck, "topic": "u"}

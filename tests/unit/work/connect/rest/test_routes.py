@@ -9,6 +9,7 @@ import pytest
 from penstock.work.connect.rest.errors import RestError
 from penstock.work.connect.rest.herder import Herder
 from penstock.work.connect.rest.routes import NOTHING, ROUTES, RestAnswer, RestRequest, Route, Served
+from penstock.work.connect.runtime import loggers
 from penstock.work.connect.runtime.records import Target
 
 STATUSES = {
@@ -161,12 +162,24 @@ async def test_a_level_that_is_none_is_refused(body: dict[str, str]) -> None:
 
 async def test_a_level_is_set_here_or_everywhere() -> None:
     told = Told()
+    told.worker.loggers = SimpleNamespace(set=lambda logger, level: [logger], check=lambda logger: None)
     everywhere = await ask(told, "PUT", "/admin/loggers/{logger}", {"level": "DEBUG"}, scope="cluster")
     assert everywhere.status == HTTPStatus.NO_CONTENT
     assert [(name, logger) for name, logger, _ in told.calls] == [("set_cluster_level", "l")]
-    told.worker.loggers = SimpleNamespace(set=lambda logger, level: [logger])
     assert await ask(told, "PUT", "/admin/loggers/{logger}", {"level": "DEBUG"}) == RestAnswer(["l"])
     assert len(told.calls) == 1
+
+
+@pytest.mark.parametrize("scope", ["worker", "cluster"])
+async def test_a_logger_too_many_is_refused_before_anybody_hears_of_it(
+    monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    monkeypatch.setattr(loggers, "MOST_NEW", 0)
+    told = Told()
+    told.worker.loggers = loggers.Loggers(lambda: 0)
+    with pytest.raises(RestError, match="there is no logger l, and 0 were made by requests already") as raised:
+        await ask(told, "PUT", "/admin/loggers/{logger}", {"level": "DEBUG"}, scope=scope)
+    assert (raised.value.status, told.calls) == (HTTPStatus.BAD_REQUEST, [])
 
 
 @pytest.mark.parametrize("task", ["x", "9" * 5000])
@@ -193,6 +206,10 @@ def test_a_flag_is_set_by_true_alone() -> None:
         ("PATCH", "/connectors/{connector}/offsets", {"offsets": []}, {}, ("alter", "c", {"offsets": []})),
         ("DELETE", "/connectors/{connector}/offsets", None, {}, ("reset", "c")),
         ("PUT", "/connector-plugins/{plugin}/config/validate", {"a": None}, {}, ("validate", {"a": None}, "p")),
+        ("GET", "/connector-plugins", None, {}, ("plugins", True)),
+        ("GET", "/connector-plugins", None, {"connectorsOnly": "false"}, ("plugins", False)),
+        ("GET", "/connector-plugins/{plugin}/config", None, {}, ("definitions", "p", "latest")),
+        ("GET", "/connector-plugins/{plugin}/config", None, {"version": "[1,2)"}, ("definitions", "p", "[1,2)")),
     ],
 )
 async def test_what_is_asked_is_passed_on(
@@ -202,20 +219,3 @@ async def test_what_is_asked_is_passed_on(
     answer = await ask(told, verb, path, body, **query)
     assert told.calls == [call]
     assert answer.body == ["said"]
-
-
-@pytest.mark.parametrize(
-    ("path", "query", "call"),
-    [
-        ("/connector-plugins", {}, {"connectors_only": True}),
-        ("/connector-plugins", {"connectorsOnly": "false"}, {"connectors_only": False}),
-        ("/connector-plugins/{plugin}/config", {}, ("p", "latest")),
-        ("/connector-plugins/{plugin}/config", {"version": "[1,2)"}, ("p", "[1,2)")),
-    ],
-)
-async def test_plugins_are_looked_for_in_a_thread(
-    monkeypatch: pytest.MonkeyPatch, path: str, query: dict[str, str], call: object
-) -> None:
-    monkeypatch.setattr("penstock.work.connect.rest.routes.plugins", lambda **named: named)
-    monkeypatch.setattr("penstock.work.connect.rest.routes.definitions", lambda *asked: asked)
-    assert (await ask(Told(), "GET", path, **query)).body == call

@@ -241,3 +241,39 @@ def test_a_count_survives_its_connector_and_other_values_are_none() -> None:
     group.take(f"{CONNECTOR}lines", None)
     group.commit("lines", 1)
     assert (group.state.task_counts, list(group.state.unfenced)) == ({"lines": 2}, ["lines"])
+
+
+async def test_what_is_known_to_be_a_sink_or_gone_is_looked_at_no_more() -> None:
+    group = Group()
+    group.commit("out", 1, SINK)
+    group.commit("gone", 1)
+    group.take(f"{CONNECTOR}gone", None)
+    group.fencing.look()
+    assert [task.get_name() for task in group.fencing._under_way] == ["fencing of out"], "its class is not known yet"
+    await asyncio.gather(*group.fencing._under_way)
+    group.fencing.look()
+    assert list(group.fencing._under_way) == []
+
+
+async def test_a_class_that_hangs_has_one_thread_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, asked, gate = Group(), list[str](), threading.Event()
+
+    def found(config: Mapping[str, str]) -> Kind:
+        asked.append(config["connector.class"])
+        gate.wait(30)
+        return kind_of(config)
+
+    monkeypatch.setattr(fencing, "kind_of", found)
+    waiting = []
+    for name in ("lines", "others"):
+        group.commit(name, 1)
+        waiting.append(asyncio.create_task(group.fencing.until_fenced(name)))
+    impatient = asyncio.create_task(group.fencing.until_fenced("lines"))
+    group.fencing.look()
+    await asyncio.sleep(0)
+    impatient.cancel()
+    gate.set()
+    async with asyncio.timeout(10):
+        await asyncio.gather(*waiting)
+    assert asked == [SOURCE["connector.class"]]
+    await group.fencing.stop()
