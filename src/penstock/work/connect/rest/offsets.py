@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -34,9 +35,9 @@ class ConnectorOffsets:
     async def get(self, name: str) -> dict[str, Any]:
         known = self._herder.known(name)
         if is_source(await self._herder.kind(known.config)):
-            store = await self._store(known)
-            await store.read_to_end()
-            rows = [{"partition": dict(part), "offset": dict(at)} for part, at in store.all_of(name)]
+            async with self._store(known) as store:
+                await store.read_to_end()
+                rows = [{"partition": dict(part), "offset": dict(at)} for part, at in store.all_of(name)]
             return {"offsets": rows}
         async with self._admin() as admin:
             committed = await admin.groups.offsets(_group_of(name, known))
@@ -55,9 +56,9 @@ class ConnectorOffsets:
         changes, kind = _parsed(document), await self._herder.kind(known.config)
         if is_source(kind):
             await self._ask(known, kind, changes)
-            store = await self._store(known)
-            await store.write(name, changes)
-            await store.read_to_end()
+            async with self._store(known) as store:
+                await store.write(name, changes)
+                await store.read_to_end()
         else:
             positions = _positions(changes)
             await self._ask(known, kind, positions)
@@ -69,18 +70,21 @@ class ConnectorOffsets:
         known = await self._stopped(name)
         kind = await self._herder.kind(known.config)
         if is_source(kind):
-            store = await self._store(known)
-            await store.read_to_end()
-            changes = [(part, None) for part, _ in store.all_of(name)]
-            await self._ask(known, kind, changes)
-            await store.write(name, changes)
-            await store.read_to_end()
+            async with self._store(known) as store:
+                await store.read_to_end()
+                changes = [(part, None) for part, _ in store.all_of(name)]
+                await self._ask(known, kind, changes)
+                await store.write(name, changes)
+                await store.read_to_end()
         else:
             await self._delete_group(_group_of(name, known))
         return {"message": f"the offsets of {name} that the worker keeps have been reset"}
 
-    async def _store(self, known: Known) -> OffsetStore:
-        return await self._worker.offset_stores.of(await apart(self._worker.providers.resolved, known.config))
+    @asynccontextmanager
+    async def _store(self, known: Known) -> AsyncIterator[OffsetStore]:
+        config = await apart(self._worker.providers.resolved, known.config)
+        async with self._worker.offset_stores.of(config) as store:
+            yield store
 
     async def _ask(self, known: Known, kind: Kind, offsets: object) -> None:
         """Whether these can be offsets of the connector; RestError."""

@@ -5,7 +5,8 @@ take some of them away before it takes the commit: such a connector is `inconsis
 
 It may take the connector's record away from before its tasks, for a later one of the same connector lies behind them:
 so tasks that were committed wait for their connector. Who makes a connector takes away the commit that an earlier one
-of its name may have left (KAFKA-16838).
+of its name may have left (KAFKA-16838), and who deletes one takes away all but the count of its tasks that may write
+transactions.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from penstock.work.connect.runtime.records import (
     TaskId,
     decode,
     parse_task,
+    put,
     read_target,
 )
 from penstock.work.connect.runtime.session_keys import KEPT, SESSION_KEY, SessionKey, read_key
@@ -72,6 +74,8 @@ class Known:
 class ConfigState:
     def __init__(self) -> None:
         self.connectors: dict[str, Known] = {}
+        self.task_rows: dict[str, dict[int, bool]] = {}
+        """By connectors: the numbers of tasks that the topic has a configuration of, in force or not."""
         self._uncommitted: dict[str, dict[int, Config]] = {}
         self._waiting: dict[str, Known] = {}
         """Tasks of connectors that were not read yet."""
@@ -127,8 +131,9 @@ class ConfigState:
 
     def _task(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
         task, config = parse_task(name), _properties(document)
-        if task is not None and config is not None:
-            self._uncommitted.setdefault(task.connector, {})[task.number] = config
+        if task is not None and (config is not None or is_gone):
+            put(self._uncommitted, task.connector, task.number, config)
+            put(self.task_rows, task.connector, task.number, None if is_gone else True)
 
     def _commit(self, name: str, document: Mapping[str, Any] | None, is_gone: bool) -> None:
         if is_gone:

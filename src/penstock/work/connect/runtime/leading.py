@@ -130,7 +130,11 @@ class Leading:
             await self._write({**left, **wanted, f"{CONNECTOR}{name}": properties(config)})
 
     async def delete_connector(self, name: str) -> None:
-        await self._change({f"{CONNECTOR}{name}": None, f"{TARGET_STATE}{name}": None})
+        """With its tasks: each would stay in the topic for good."""
+        async with self._writing:
+            tasks = (f"{TASK}{name}-{number}" for number in self._state.task_rows.get(name, ()))
+            keys = (f"{CONNECTOR}{name}", f"{TARGET_STATE}{name}", f"{COMMIT}{name}", *tasks)
+            await self._write(dict.fromkeys(keys))
 
     async def set_target(self, name: str, target: Target) -> None:
         """A connector that is STOPPED has no tasks until it is resumed."""

@@ -20,7 +20,7 @@ No value at all takes a key away. Other keys are ignored.
 import json
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from penstock.protocol.value import Value
 
@@ -37,6 +37,8 @@ TOPIC_STATUS: Final = "status-topic-"
 MOST_DIGITS: Final = 9
 """Of the number of a task; who writes to a topic, or asks for a path, may write any."""
 _OF_CONNECTOR: Final = ":connector-"
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 
 class Target(Enum):
@@ -166,3 +168,13 @@ def parse_offset_key(key: bytes) -> tuple[str, dict[str, Any]] | None:
 def partition_name(partition: Mapping[str, Any]) -> str:
     """The same for the same partition, however its keys are ordered."""
     return json.dumps(dict(partition), sort_keys=True)
+
+
+def put(table: dict[str, dict[Key, Found]], connector: str, key: Key, found: Found | None) -> None:
+    """What a topic says of one thing of a connector; None takes it away, and with the last of them the connector."""
+    if found is not None:
+        table.setdefault(connector, {})[key] = found
+    elif connector in table:
+        table[connector].pop(key, None)
+        if not table[connector]:
+            del table[connector]

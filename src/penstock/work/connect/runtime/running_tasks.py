@@ -170,33 +170,35 @@ class RunningSource(RunningTask):
 
     async def run(self) -> None:
         async with self._new_producer() as producer:
-            if not await self._prepare(producer):
-                return
-            host, now_s = self._host, asyncio.get_running_loop().time
-            context = SourceContext(
-                host.offset,
-                host.owned_until_s,
-                now_s,
-                *(self._attempt.failures, self._attempt.failed_runs),
-                transactions=self._transactions,
-                worker=self.setting.environment.worker,
-                all_stored=host.offsets,
-                store=host.store,
-                generation=host.generation,
-            )
-            await self._call(self._task.start, self.setting.config, context)
-            self._attempt.begun()
-            try:
-                await self._read(producer)
-            finally:
-                await self._call(self._task.stop)
-                await host.settle()
+            if await self._prepare(producer):
+                async with self._host.offsets_known(self.setting.config):
+                    await self._run(producer)
+
+    async def _run(self, producer: Producer) -> None:
+        host, now_s = self._host, asyncio.get_running_loop().time
+        context = SourceContext(
+            host.offset,
+            host.owned_until_s,
+            now_s,
+            *(self._attempt.failures, self._attempt.failed_runs),
+            transactions=self._transactions,
+            worker=self.setting.environment.worker,
+            all_stored=host.offsets,
+            store=host.store,
+            generation=host.generation,
+        )
+        await self._call(self._task.start, self.setting.config, context)
+        self._attempt.begun()
+        try:
+            await self._read(producer)
+        finally:
+            await self._call(self._task.stop)
+            await host.settle()
 
     _transactions: TransactionContext | None = None
 
     async def _prepare(self, producer: Producer) -> bool:
-        """Know where to go on; whether the task is to run at all."""
-        await self._host.offsets_known(self.setting.config)
+        """Whether the task is to run at all."""
         return True
 
     async def _read(self, producer: Producer) -> None:

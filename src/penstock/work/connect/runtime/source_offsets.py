@@ -6,15 +6,20 @@ is looked up in the former, which gets a copy of all that the latter has.
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from penstock.work.connect.api import Changes, Position
 from penstock.work.connect.runtime.logs import OnRecord, WorkerLog
 from penstock.work.connect.runtime.offset_copies import OffsetCopies
 from penstock.work.connect.runtime.promises import OFFSETS_TOPIC
-from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key, partition_name
+from penstock.work.connect.runtime.records import encode, offset_key, parse_offset_key, partition_name, put
+from penstock.work.scope import Scope
 
+KEPT_S: Final = 600.0
+"""How long a topic is read on that nobody uses: a task that has failed is started again sooner."""
 Rows = list[tuple[bytes, bytes | None]]
 
 
@@ -83,11 +88,8 @@ class SourceOffsets:
             return
         connector, partition = parsed
         offset = json.loads(value) if value is not None else None
-        known = self._offsets.setdefault(connector, {})
-        if isinstance(offset, dict):
-            known[partition_name(partition)] = (key, partition, offset)
-        else:
-            known.pop(partition_name(partition), None)
+        found = (key, partition, offset) if isinstance(offset, dict) else None
+        put(self._offsets, connector, partition_name(partition), found)
 
 
 class OwnOffsets:
@@ -130,7 +132,7 @@ class OwnOffsets:
 
 
 class OffsetStores:
-    """Which connector has which. A topic of a connector's own is read from its first use on, until the worker ends."""
+    """Which connector has which. A topic of a connector's own is read while somebody uses it, and KEPT_S longer."""
 
     def __init__(
         self, of_worker: SourceOffsets, topic: str, new_log: Callable[[str, OnRecord], WorkerLog] | None
@@ -139,28 +141,62 @@ class OffsetStores:
         self.of_worker = of_worker
         self._topic = topic
         self._new_log = new_log
-        self._own: dict[str, SourceOffsets] = {}
+        self._own: dict[str, _InUse] = {}
         self._opening = asyncio.Lock()
+        self._closing = Scope()
 
     def topic_of(self, config: Mapping[str, str]) -> str:
         return config.get(OFFSETS_TOPIC.name, "").strip() or self._topic
 
-    async def of(self, config: Mapping[str, str]) -> OffsetStore:
-        """By the connector's configuration; errors of topics and the cluster."""
+    @asynccontextmanager
+    async def of(self, config: Mapping[str, str]) -> AsyncIterator[OffsetStore]:
+        """By the connector's configuration, as long as it is used; errors of topics and the cluster."""
         topic = self.topic_of(config)
         if topic == self._topic or self._new_log is None:
-            return self.of_worker
+            yield self.of_worker
+            return
         async with self._opening:
             if topic not in self._own:
-                new_log = self._new_log
-                opened = SourceOffsets(lambda on_record: new_log(topic, on_record))
-                try:
-                    await opened.log.start()
-                except BaseException:
-                    await opened.log.stop()
-                    raise
-                self._own[topic] = opened
-            return OwnOffsets(self._own[topic], self.of_worker)
+                self._own[topic] = _InUse(await _opened(topic, self._new_log))
+            one = self._own[topic]
+            one.begin()
+        try:
+            yield OwnOffsets(one.offsets, self.of_worker)
+        finally:
+            one.end(lambda: self._close(topic))
+
+    def _close(self, topic: str) -> None:
+        self._closing.start(self._own.pop(topic).offsets.log.stop(), f"end of {topic}")
 
     async def stop(self) -> None:
-        await asyncio.gather(*(one.log.stop() for one in self._own.values()))
+        for topic in tuple(self._own):
+            self._own[topic].begin()  # nobody is the last to use it
+            self._close(topic)
+        await asyncio.gather(*self._closing)
+
+
+@dataclass(slots=True)
+class _InUse:
+    offsets: SourceOffsets
+    users: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        self.users += 1
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def end(self, close: Callable[[], None]) -> None:
+        self.users -= 1
+        if not self.users:
+            self.timer = asyncio.get_running_loop().call_later(KEPT_S, close)
+
+
+async def _opened(topic: str, new_log: Callable[[str, OnRecord], WorkerLog]) -> SourceOffsets:
+    opened = SourceOffsets(lambda on_record: new_log(topic, on_record))
+    try:
+        await opened.log.start()
+    except BaseException:
+        await opened.log.stop()
+        raise
+    return opened

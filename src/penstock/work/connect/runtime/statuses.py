@@ -5,7 +5,7 @@ generation is right.
 """
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from penstock.work.connect.runtime.records import (
     CONNECTOR_STATUS,
@@ -16,6 +16,7 @@ from penstock.work.connect.runtime.records import (
     decode,
     parse_task,
     parse_topic_key,
+    put,
     read_status,
     status,
     topic_key,
@@ -24,8 +25,6 @@ from penstock.work.connect.runtime.records import (
 from penstock.work.connect.runtime.supervisor import RunState
 
 LONGEST_TRACE: Final = 20_000
-Key = TypeVar("Key")
-Found = TypeVar("Found")
 
 
 class Statuses:
@@ -45,8 +44,7 @@ class Statuses:
         return self._connectors.get(name)
 
     def connectors(self) -> list[str]:
-        found = [*self._connectors, *(name for table in (self._tasks, self._topics) for name in table if table[name])]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys([*self._connectors, *self._tasks, *self._topics]))
 
     def tasks(self, connector: str) -> dict[int, Status]:
         return dict(sorted(self._tasks.get(connector, {}).items()))
@@ -59,14 +57,18 @@ class Statuses:
         document = decode(value)
         found = read_status(document) if document is not None else None
         if text.startswith(CONNECTOR_STATUS):
-            _put(self._connectors, text.removeprefix(CONNECTOR_STATUS), found)
+            name = text.removeprefix(CONNECTOR_STATUS)
+            if found is not None:
+                self._connectors[name] = found
+            else:
+                self._connectors.pop(name, None)
         elif text.startswith(TASK_STATUS):
             task = parse_task(text.removeprefix(TASK_STATUS))
             if task is not None:
-                _put(self._tasks.setdefault(task.connector, {}), task.number, found)
+                put(self._tasks, task.connector, task.number, found)
         elif text.startswith(TOPIC_STATUS):
             topic, connector = parse_topic_key(text)
-            _put(self._topics.setdefault(connector, {}), topic, topic if document is not None else None)
+            put(self._topics, connector, topic, topic if document is not None else None)
 
     # What is told
 
@@ -106,10 +108,3 @@ class Statuses:
     def _say(self, key: bytes, value: bytes | None) -> None:
         self.read(key, value)
         self._post(key, value)
-
-
-def _put(table: dict[Key, Found], key: Key, found: Found | None) -> None:
-    if found is not None:
-        table[key] = found
-    else:
-        table.pop(key, None)

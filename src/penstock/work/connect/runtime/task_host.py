@@ -1,6 +1,7 @@
 """What a task asks of whoever runs it: whose it is, and how far its source is."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from penstock.work.connect.api import Changes, Position
@@ -17,8 +18,10 @@ class TaskHost(Protocol):
     def uses(self, topic: str) -> None:
         """Told for the first time only."""
 
-    async def offsets_known(self, config: Mapping[str, str]) -> None:
-        """Wait until `offset` knows what other workers have stored so far, by the task's configuration."""
+    def offsets_known(self, config: Mapping[str, str]) -> AbstractAsyncContextManager[None]:
+        """Waits until `offset` knows what other workers have stored so far, by the task's configuration. What is about
+        offsets is asked within.
+        """
 
     def offset(self, partition: Position) -> Position | None: ...
 

@@ -3,7 +3,8 @@
 import asyncio
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from penstock.client.providers import Resolved
@@ -98,9 +99,11 @@ class TaskSupervisor(Supervisor[RunningTask]):
         if self._environment.tracks_topics:
             self._statuses.tell_topic(self._task, topic, self._environment.clients.now_ms())
 
-    async def offsets_known(self, config: Mapping[str, str]) -> None:
-        self._store = await self._stores.of(config)
-        await self._store.read_to_end()
+    @asynccontextmanager
+    async def offsets_known(self, config: Mapping[str, str]) -> AsyncIterator[None]:
+        async with self._stores.of(config) as self._store:
+            await self._store.read_to_end()
+            yield
 
     def offset(self, partition: Position) -> Position | None:
         return self._store.get(self._task.connector, partition)

@@ -65,7 +65,7 @@ class TransactionalSource(RunningSource):
             return False
         await producer.init_transactions()
         await self._generations.verify(connector, self._attempt.generation, self._host.owned_until_s)
-        return await super()._prepare(producer)
+        return True
 
     async def _read(self, producer: Producer) -> None:
         self._ended_at_s = asyncio.get_running_loop().time()

@@ -26,7 +26,7 @@ from penstock.work.connect.runtime.fencing import Fencing
 from penstock.work.connect.runtime.generations import Generations
 from penstock.work.connect.runtime.kinds import kind_of
 from penstock.work.connect.runtime.leading import Leading
-from penstock.work.connect.runtime.loggers import Loggers
+from penstock.work.connect.runtime.loggers import LoggerError, Loggers
 from penstock.work.connect.runtime.logs import ConfigLog, OnRecord, WorkerLog
 from penstock.work.connect.runtime.records import RESTART, TaskId, encode
 from penstock.work.connect.runtime.running_tasks import Environment
@@ -188,17 +188,17 @@ class ConnectWorker(GroupMembership, ABC):
             await self.until_ended(name)
             found = await calls.call(self.providers.look_up, gone.config)
             discreet = await calls.call(discretion, found)
-            store = await self.offset_stores.of(found.config)
-            await store.read_to_end()
-            if name in self.state.connectors:
-                return  # there is one of that name again, and its tasks find what is left
-            context = SourceContext(
-                partial(store.get, name),
-                worker=self._worker_context,
-                all_stored=partial(store.all_of, name),
-                store=partial(store.write, name),
-            )
-            await calls.call((await calls.call(kind)).deleted, found.config, context)
+            async with self.offset_stores.of(found.config) as store:
+                await store.read_to_end()
+                if name in self.state.connectors:
+                    return  # there is one of that name again, and its tasks find what is left
+                context = SourceContext(
+                    partial(store.get, name),
+                    worker=self._worker_context,
+                    all_stored=partial(store.all_of, name),
+                    store=partial(store.write, name),
+                )
+                await calls.call((await calls.call(kind)).deleted, found.config, context)
         except Exception as error:
             logger.warning("what connector %s has left, which was deleted, may go on: %s", name, discreet(str(error)))
         finally:
@@ -210,7 +210,7 @@ class ConnectWorker(GroupMembership, ABC):
                 self._farewells.start(self._say_farewell(news), f"end of {news.connector}")
             return
         if isinstance(news, LoggerLevel):
-            with suppress(KeyError):  # a level that only other workers know
+            with suppress(KeyError, LoggerError):  # a level that only other workers know, or one name more
                 self.loggers.set(news.logger, news.level)
             return
         connector = self.statuses.connector(news.connector)

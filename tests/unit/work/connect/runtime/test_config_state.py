@@ -136,6 +136,9 @@ class World:
         match random.randrange(5):
             case 0 if name in state.connectors:
                 self.log += [(f"connector-{name}", None), (f"target-state-{name}", None)]
+                if random.random() < 0.7:  # as it was deleted before there were these, and as by Kafka
+                    rows = [(f"task-{name}-{number}", None) for number in state.task_rows.get(name, ())]
+                    self.log += [(f"commit-{name}", None), *rows]
             case 1:
                 self.log.append((f"target-state-{name}", target_state(random.choice(list(Target)))))
             case 2:
@@ -204,12 +207,16 @@ def whole(state: ConfigState) -> dict[str, object]:
 
 A = {"name": "a", "x": "1"}
 FENCED = encode({"task-count": 2})
+TASK_ROW = {"_uncommitted": {"a": {0: {"p": "0"}}}, "task_rows": {"a": {0: True}}}
+COMMITTED = {"generations": {"a": 1}, "unfenced": {"a": None}, "task_rows": {"a": {0: True}}}
 HISTORIES: list[tuple[Log, dict[str, object]]] = [
     (CREATED, {"connectors": {"a": Known(A)}}),
     (CREATED[1:], {"connectors": {"a": Known(A)}}),
     ([("connector-a", encode({"properties": {"n": 1, "none": None}}))], {"connectors": {"a": Known({"n": "1"})}}),
-    ([("task-a-0", properties({"p": "0"}))], {"_uncommitted": {"a": {0: {"p": "0"}}}}),
-    ([("task-a-0", properties({"p": "0"})), ("connector-a", None)], {}),
+    ([("task-a-0", properties({"p": "0"}))], TASK_ROW),
+    ([("task-a-0", properties({"p": "0"})), ("connector-a", None)], {"task_rows": {"a": {0: True}}}),
+    ([("task-a-0", properties({"p": "0"})), ("task-a-0", None), ("task-a-1", None)], {}),
+    ([("task-a-0", properties({"p": "0"})), ("task-a-0", b"{")], TASK_ROW),
     ([("tasks-fencing-a", encode({"task-count": 0}))], {"task_counts": {"a": 0}}),
     ([("tasks-fencing-a", encode({"task-count": -1}))], {}),
     ([("tasks-fencing-a", encode({"task-count": "1"}))], {}),
@@ -226,6 +233,7 @@ HISTORIES: list[tuple[Log, dict[str, object]]] = [
             "connectors": {"a": Known(A, tasks=({"part": "0"}, {"part": "1"}), applied=A)},
             "generations": {"a": 1},
             "unfenced": {"a": None},
+            "task_rows": {"a": {0: True, 1: True}},
         },
     ),
     (
@@ -235,6 +243,7 @@ HISTORIES: list[tuple[Log, dict[str, object]]] = [
             "generations": {"a": 3},
             "unfenced": {"a": None},
             "task_counts": {"a": 2},
+            "task_rows": {"a": {0: True, 1: True}},
         },
     ),
     (
@@ -243,18 +252,20 @@ HISTORIES: list[tuple[Log, dict[str, object]]] = [
             "connectors": {"a": Known(A, tasks=({"part": "0"}, {"part": "1"}), applied=A)},
             "generations": {"a": 1},
             "task_counts": {"a": 2},
+            "task_rows": {"a": {0: True, 1: True}},
         },
     ),
     (
         tasks("a", {"p": "0"}),
         {
             "_waiting": {"a": Known({}, tasks=({"p": "0"},))},
+            "task_rows": {"a": {0: True}},
             "generations": {"a": 1},
             "unfenced": {"a": None},
         },
     ),
-    ([*tasks("a", {"p": "0"}), ("commit-a", None)], {"generations": {"a": 1}, "unfenced": {"a": None}}),
-    ([*tasks("a", {"p": "0"}), ("connector-a", None)], {"generations": {"a": 1}, "unfenced": {"a": None}}),
+    ([*tasks("a", {"p": "0"}), ("commit-a", None)], COMMITTED),
+    ([*tasks("a", {"p": "0"}), ("connector-a", None)], COMMITTED),
     (
         [*CREATED, ("commit-a", encode({"tasks": 1}))],
         {

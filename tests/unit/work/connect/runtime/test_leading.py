@@ -97,3 +97,26 @@ async def test_what_a_connector_was_is_forgotten_with_it() -> None:
     await asyncio.gather(*leading._dropping)
     assert statuses.connectors() == []
     await leading.retire()
+
+
+async def test_nothing_of_a_deleted_connector_stays_in_the_topic() -> None:
+    """Compaction takes away what has no value, and nothing else."""
+    state, rows = ConfigState(), dict[str, bytes | None]()
+
+    def on_record(key: bytes, value: bytes | None, _: int) -> None:
+        rows[key.decode()] = value
+        state.apply(key.decode(), value)
+
+    log = MemoryLog(on_record, lambda: None)
+    leading = Leading(state, log, Statuses("one:1", lambda key, value: None), 1.0, lambda: True, Resolved)
+    config = {"name": "c", "connector.class": "FileStreamSourceConnector"}
+    for name in ("c", "other"):
+        await leading.put_connector(name, config, Target.STARTED)
+        for count in (3, 1):  # the tasks that it had before, too
+            await leading.publish(name, config, [{"n": str(number)} for number in range(count)])
+    await leading.delete_connector("c")
+    assert {key for key, value in rows.items() if value is not None} == {
+        *("connector-other", "target-state-other", "commit-other"),
+        *("task-other-0", "task-other-1", "task-other-2"),
+    }
+    assert list(state.task_rows) == ["other"]

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -88,8 +88,8 @@ class Host:
     def uses(self, topic: str) -> None:
         pass
 
-    async def offsets_known(self, config: Mapping[str, str]) -> None:
-        pass
+    def offsets_known(self, config: Mapping[str, str]) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def offset(self, partition: Position) -> Position | None:
         return None

@@ -53,7 +53,10 @@ def test_a_connector_that_is_gone_leaves_nothing() -> None:
     topic.one.forget_tasks("a-b", 1)
     assert list(topic.two.tasks("a-b")) == [0]
     topic.two.forget("a-b")
-    assert topic.one.connectors() == []
+    for one in (topic.one, topic.two):
+        assert (one._connectors, one._tasks, one._topics) == ({}, {}, {})
+    topic.one.read(b"status-task-c-0", None)
+    assert topic.one._tasks == {}
 
 
 def test_a_trace_is_no_book() -> None:

@@ -43,7 +43,8 @@ async def test_tasks_are_given_what_the_settings_say(tmp_path: Path) -> None:
     other = worker(tmp_path, topic_creation_enable="false")
     assert (other.tasks._environment.tracks_topics, other.tasks._environment.makes_topics) == (True, False)
     assert other.url == "http://127.0.0.1:8083/"
-    assert await other.offset_stores.of({"offsets.storage.topic": "mine"}) is other.offsets
+    async with other.offset_stores.of({"offsets.storage.topic": "mine"}) as store:
+        assert store is other.offsets
 
 
 def looks(one: StandaloneWorker) -> list[str]:
