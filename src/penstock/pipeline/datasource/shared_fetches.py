@@ -1,15 +1,18 @@
 """Fetches that the streams of one machine share: what one of them has fetched, the others find in a directory.
 
     DIRECTORY/TOPIC_ID-PARTITION-ISOLATION/BEGIN-END    a line of JSON about transactions, then the records
-    DIRECTORY/TOPIC_ID-PARTITION-ISOLATION/lock         held by who asks the broker, so that two do not ask for the same
+    DIRECTORY/locks/TOPIC_ID-PARTITION-ISOLATION        held by who asks the broker, so that two do not ask for the same
 
 Committed records stay as they are, so a file is right for as long as it is there; only an unclean election replaces
-some, and those that were fetched before are still found here. The oldest files go.
+some, and those that were fetched before are still found here. The oldest files go, and all of a partition of which
+nothing was fetched for an hour.
 """
 
 import fcntl
 import json
 import os
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +28,7 @@ KEPT_BYTES: Final = 1 << 30
 """In a directory: two micro-batches of the default size."""
 KEPT_FILES: Final = 256
 """Of a partition: there may be few records in each."""
+UNREAD_S: Final = 3_600.0
 DIGITS: Final = 20
 
 
@@ -33,6 +37,7 @@ class SharedFetches:
 
     def __init__(self, directory: Path, topic_id: UUID, partition: int, isolation: IsolationLevel) -> None:
         self._all = directory
+        self._locks = directory / "locks"
         self._folder = directory / f"{topic_id.hex}-{partition}-{isolation.value}"
 
     def fetched(self, offset: int, fetch: Callable[[], FetchedRecords]) -> FetchedRecords:
@@ -64,8 +69,8 @@ class SharedFetches:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "lock").open("w") as lock:
+        self._locks.mkdir(parents=True, exist_ok=True)
+        with (self._locks / self._folder.name).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -74,6 +79,7 @@ class SharedFetches:
         end = max((header.last_offset + 1 for _, header in iterate_batches(fetched.records)), default=0)
         if fetched.error_code or end <= offset:
             return
+        self._folder.mkdir(exist_ok=True)
         new = self._folder / "new"
         with new.open("wb") as file:
             file.write(json.dumps(list(fetched.aborted)).encode() + b"\n")
@@ -83,11 +89,24 @@ class SharedFetches:
 
     def _drop_oldest(self) -> None:
         files = sorted((self._folder / name for _, _, name in self._kept()), key=lambda file: -file.stat().st_mtime_ns)
-        room = KEPT_BYTES // len(os.listdir(self._all))
+        room = KEPT_BYTES // self._partitions()
         for number, file in enumerate(files):
             room -= file.stat().st_size
             if number and (room < 0 or number >= KEPT_FILES):
                 file.unlink()
+
+    def _partitions(self) -> int:
+        """How many have something here, without those that nobody reads any more."""
+        count, long_ago_s = 0, time.time() - UNREAD_S
+        for folder in self._all.iterdir():
+            with suppress(FileNotFoundError):  # another one has removed it
+                if folder == self._locks:
+                    continue
+                if folder.stat().st_mtime < long_ago_s:
+                    shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    count += 1
+        return count
 
 
 def _read(content: bytes) -> FetchedRecords:

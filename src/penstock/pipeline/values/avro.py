@@ -17,6 +17,7 @@ from penstock.pipeline.values.avro_unions import branch_values, branches_of, mem
 from penstock.work.connect.avro import WRONG
 from penstock.work.connect.avro_schemas import full_name, kind_of
 from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.kept import keep
 from penstock.work.connect.registry import HEAD, Schemas, schema_id
 from penstock.work.connect.registry_avro import avro_of
 
@@ -86,10 +87,10 @@ class AvroReader:
 
     def _writer(self, registry: Schemas, data: bytes) -> Any:
         number = schema_id(data)
-        if number not in self._writers:
-            avro = avro_of(registry, registry.schema(number), f"schema {number}")
-            self._writers[number] = fastavro.parse_schema(_without_others(avro))
-        return self._writers[number]
+        if number in self._writers:
+            return self._writers[number]
+        avro = avro_of(registry, registry.schema(number), f"schema {number}")
+        return keep(self._writers, number, fastavro.parse_schema(_without_others(avro)))
 
 
 class AvroWriter:

@@ -23,6 +23,7 @@ from penstock.pipeline.errors import UnfitSchemaError
 from penstock.protocol.errors import DecodeError as VarintError
 from penstock.protocol.varint import decode_varint
 from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.kept import keep
 from penstock.work.connect.registry import HEAD, SERIALIZED, Schemas, references_of, schema_id
 
 PROTOBUF: Final = "PROTOBUF"
@@ -140,7 +141,7 @@ class ProtobufReader:
         number = schema_id(data)
         if number not in self._files:
             answer = registry.schema(number, SERIALIZED)
-            self._files[number] = _file_of(answer, f"schema {number}")
+            keep(self._files, number, _file_of(answer, f"schema {number}"))
         place, path = indexes(data, HEAD.size)
         name = name_at(self._files[number], path)
         if name != self._kind.full_name:

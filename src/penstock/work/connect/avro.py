@@ -9,7 +9,7 @@ import json
 import struct
 from collections.abc import Mapping
 from io import BytesIO
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
@@ -18,19 +18,16 @@ from penstock.work.connect.api import RetriableError
 from penstock.work.connect.avro_schemas import avro_schema, connect_schema, without_logical_types
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
 from penstock.work.connect.converters import ConversionError
+from penstock.work.connect.kept import keep
 from penstock.work.connect.registry import HEAD, MAGIC, Registry, schema_id
 from penstock.work.connect.registry_avro import avro_of
 from penstock.work.connect.schemas import Schema, SchemaError, schema_of
 
-MOST_SCHEMAS: Final = 1_000
-"""How many schemas and ids are kept; the oldest go first."""
 WRONG: Final = (
     SchemaError, SchemaParseException, UnknownType, ValueError, TypeError, LookupError, OverflowError, EOFError,
     AttributeError, struct.error,
 )  # fmt: skip
 """What fastavro raises for bytes and values that are not what their schema says."""
-Key = TypeVar("Key")
-Kept = TypeVar("Kept")
 
 
 class AvroConverter:
@@ -81,7 +78,7 @@ class AvroConverter:
         try:
             if number not in self._read:
                 avro = avro_of(self._registry, self._registry.schema(number), f"schema {number}")
-                _keep(self._read, number, (_parsed(avro), connect_schema(avro)))
+                keep(self._read, number, (_parsed(avro), connect_schema(avro)))
             parsed, schema = self._read[number]
             value = fastavro.schemaless_reader(BytesIO(data[HEAD.size :]), parsed, None)
             return schema, value
@@ -104,18 +101,12 @@ class AvroConverter:
             key = subject, json.dumps(avro)
             if key not in self._ids:
                 registers = self._settings["auto.register.schemas"]
-                _keep(self._ids, key, self._registry.id_of(subject, {"schema": json.dumps(avro)}, registers=registers))
+                keep(self._ids, key, self._registry.id_of(subject, {"schema": json.dumps(avro)}, registers=registers))
             number = self._ids[key]
         made = HEAD.pack(MAGIC, number), _parsed(avro)
-        _keep(self._written, topic, (schema, *made))
+        keep(self._written, topic, (schema, *made))
         return made
 
 
 def _parsed(avro: Any) -> Any:
     return fastavro.parse_schema(without_logical_types(avro))
-
-
-def _keep(table: dict[Key, Kept], key: Key, value: Kept) -> None:
-    if len(table) >= MOST_SCHEMAS:
-        del table[next(iter(table))]
-    table[key] = value

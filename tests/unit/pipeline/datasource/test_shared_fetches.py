@@ -82,12 +82,12 @@ def test_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert broker.asked == [0, 5, 10, 0]
     monkeypatch.setattr(shared_fetches, "KEPT_BYTES", 1)
     reader(tmp_path).fetched(15, broker.at(15))
-    (kept,) = tmp_path.glob("*/*-*")
+    (kept,) = tmp_path.glob("*-*/*-*")
     assert kept.name.lstrip("0").startswith("15-")
 
 
 def kept(folder: Path) -> list[str]:
-    return sorted(f"{file.parent.name[33:]} {file.name}" for file in folder.glob("*/*-*"))
+    return sorted(f"{file.parent.name[33:]} {file.name}" for file in folder.glob("*-*/*-*"))
 
 
 def named(partition: int, begin: int, end: int, isolation: int = 1) -> str:
@@ -98,7 +98,7 @@ def test_what_is_found_is_what_was_kept(tmp_path: Path) -> None:
     broker = Broker()
     reader(tmp_path).fetched(7, broker.at(5))
     assert kept(tmp_path) == [named(0, 7, 10)]
-    (file,) = tmp_path.glob("*/*-*")
+    (file,) = tmp_path.glob("*-*/*-*")
     assert file.parent.name == f"{UUID(int=7).hex}-0-1"
     assert file.read_bytes() == b"[[3, 5]]\n" + bytes(answer(5).records)
     found = reader(tmp_path).fetched(9, broker.at(9))
@@ -121,6 +121,24 @@ def test_partitions_have_equal_parts_of_the_room(
     broker = Broker()
     for number, offset in enumerate((10, 15, 20, 25)):
         reader(tmp_path).fetched(offset, broker.at(offset))
-        for file in tmp_path.glob(f"*/*{offset:020}-*"):
+        for file in tmp_path.glob(f"*-*/*{offset:020}-*"):
             os.utime(file, ns=(number, number))
     assert kept(tmp_path) == [named(0, begin, begin + 5) for begin in left]
+
+
+def test_what_nobody_reads_any_more_goes_and_its_room_is_that_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, size = Broker(), len(b"[[3, 10]]\n") + len(answer(10).records)
+    reader(tmp_path, partition=1).fetched(10, broker.at(10))
+    reader(tmp_path, partition=2).fetched(10, broker.at(10))
+    (left,) = tmp_path.glob("*-1-1")
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(shared_fetches, "KEPT_BYTES", 4 * size)
+    for number, offset in enumerate((10, 15, 20)):
+        reader(tmp_path).fetched(offset, broker.at(offset))
+        for file in tmp_path.glob(f"*-0-1/*{offset:020}-*"):
+            os.utime(file, ns=(number, number))
+    assert kept(tmp_path) == [named(0, 15, 20), named(0, 20, 25), named(2, 10, 15)]
+    reader(tmp_path, partition=1).fetched(10, broker.at(10))
+    assert named(1, 10, 15) in kept(tmp_path), "somebody reads it again"

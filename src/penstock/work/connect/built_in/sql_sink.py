@@ -42,6 +42,7 @@ from sqlalchemy.types import TypeEngine
 from penstock.work.connect.api import RetriableError, SinkConnector, SinkContext, SinkRecord, SinkTask
 from penstock.work.connect.built_in.sql_values import Row, fitting, may_pass, without_json_nulls
 from penstock.work.connect.config import ConfigError, ConfigKey, parse
+from penstock.work.connect.kept import keep
 
 KEYS: Final = (
     ConfigKey(
@@ -197,11 +198,11 @@ class SqlSinkTask(SinkTask):
         )
 
     def _table(self, connection: Connection, name: str, example: Row) -> Table:
-        if name not in self._tables:
-            if self._settings["auto.create"] and example and not inspect(connection).has_table(name):
-                self._create(connection, name, example)
-            self._tables[name] = without_json_nulls(Table(name, MetaData(), autoload_with=connection))
-        return self._tables[name]
+        if name in self._tables:
+            return self._tables[name]
+        if self._settings["auto.create"] and example and not inspect(connection).has_table(name):
+            self._create(connection, name, example)
+        return keep(self._tables, name, without_json_nulls(Table(name, MetaData(), autoload_with=connection)))
 
     def _create(self, connection: Connection, name: str, example: Row) -> None:
         """Another task may do the same at this moment."""
