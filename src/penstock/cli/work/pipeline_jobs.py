@@ -23,10 +23,10 @@ from penstock.cli.work.pipeline_report import sink_lines, task_lines
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.code import MODULES, checked_requirements, packed, unpacked
+from penstock.pipeline.jobs.commands import code_root
 from penstock.pipeline.jobs.connector import sinks_of
 from penstock.pipeline.jobs.keys import DRIVER, EVERY, VALUES
 from penstock.pipeline.options.values import time_in_ms
-from penstock.pipeline.session import cache_directory
 from penstock.pipeline.spec.declarative import declarative_spec, is_declarative
 from penstock.pipeline.spec.files import load_yaml, session_spec, text_in
 from penstock.pipeline.spec.pipeline import BOOTSTRAP, PENSTOCK, PipelineSpec
@@ -133,7 +133,7 @@ def _check_next(file: Path, config: Mapping[str, str]) -> None:
         return placed.with_bootstrap_servers(servers) if servers else placed
 
     if code := config.get("pipeline.code"):
-        sys.path.insert(0, str(unpacked(code, cache_directory() / "code") / MODULES))
+        sys.path.insert(0, str(unpacked(code, code_root()) / MODULES))
     settings = {f"spark.{key}": value for key, value in with_prefix(config, "spark.").items()}
     with in_words(PipelineError):
         problems = problems_in(file, settings, with_prefix(config, VALUES), deployed)

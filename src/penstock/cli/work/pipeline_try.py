@@ -21,7 +21,7 @@ from penstock.cli.work.pipeline_jobs import CLASS
 from penstock.cli.work.pipeline_values import CONF, SET, pairs
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.code import MODULES, unpacked
-from penstock.pipeline.jobs.commands import file_of
+from penstock.pipeline.jobs.commands import code_root, file_of
 from penstock.pipeline.jobs.keys import VALUES
 from penstock.pipeline.options.values import time_in_ms
 from penstock.pipeline.session import cache_directory, spark_session
@@ -126,7 +126,7 @@ def _of_job(client: ConnectClient, name: str) -> Load:
     config = client.ask("GET", "connectors", name, "config")
     values, servers = with_prefix(config, VALUES), config.get("bootstrap.servers")
     if code := config.get("pipeline.code"):
-        sys.path.insert(0, str(unpacked(code, cache_directory() / "code") / MODULES))
+        sys.path.insert(0, str(unpacked(code, code_root()) / MODULES))
 
     def load() -> PipelineSpec:
         text = config.get("pipeline")

@@ -1,13 +1,16 @@
 """The code that a job takes along: modules, as a zip file in text, and the packages that they need, with versions.
 
-Both lie on a worker's disk by their hash, so that a process that begins again finds them.
+Both lie on a worker's disk by their hash, so that a process that begins again finds them. What no worker has used for
+a month goes when the next one begins.
 """
 
 import base64
 import binascii
 import hashlib
 import io
+import os
 import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +28,7 @@ MODULES: Final = "modules"
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The time of each file in the zip file, so that the same modules are the same text."""
 HASH_LENGTH: Final = 12
+UNUSED_S: Final = 30 * 86_400.0
 PINNED: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w, .-]*\])?==[\w.!+-]+(\s.*)?", re.ASCII)
 
 
@@ -86,6 +90,7 @@ def checked_requirements(text: str) -> str:
 
 def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
     """As a whole: other processes may do the same."""
+    touch(folder)
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
@@ -97,3 +102,28 @@ def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
             with suppress(OSError):  # somebody else was sooner
                 draft.rename(folder)
     return folder
+
+
+def touch(folder: Path) -> None:
+    """It is in use."""
+    with suppress(OSError):
+        os.utime(folder)
+
+
+def remove_unused(root: Path, now_s: float) -> None:
+    """What was not touched for long, drafts that a killed process has left included."""
+    for one in root.iterdir() if root.is_dir() else ():
+        with suppress(OSError):  # another worker was sooner
+            _remove_if_older(one, now_s - UNUSED_S)
+
+
+def _remove_if_older(one: Path, time_s: float) -> None:
+    if one.stat().st_mtime >= time_s:
+        return
+    going = one.rename(one.with_name(f"{one.name}.going"))
+    if going.stat().st_mtime >= time_s:  # somebody came for it meanwhile
+        going.rename(one)
+    elif going.is_dir():
+        shutil.rmtree(going)
+    else:
+        going.unlink()

@@ -21,19 +21,37 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 RUN: Final = (sys.executable, "-m", "penstock", "pipeline")
 
 
+def code_root() -> Path:
+    """Where the code of jobs lies on this machine."""
+    return cache_directory() / "code"
+
+
+def packages_of(requirements: str) -> Path:
+    return code_root() / f"requirements-{hash_of(requirements)}"
+
+
+def folders_of(config: Mapping[str, str]) -> list[Path]:
+    """Of the code that comes with a job, as far as it does."""
+    code, requirements = config.get("pipeline.code"), config.get(REQUIREMENTS)
+    return [
+        *([code_root() / hash_of(code)] if code else ()),
+        *([packages_of(requirements)] if requirements else ()),
+    ]
+
+
 def file_of(config: Mapping[str, str]) -> Path:
     """What `pipeline.file` names, in the code that comes with the job where there is such; PipelineError."""
     file = Path(config.get("pipeline.file") or "-")
     code = config.get("pipeline.code")
-    return unpacked(code, cache_directory() / "code") / file if code and not file.is_absolute() else file
+    return unpacked(code, code_root()) / file if code and not file.is_absolute() else file
 
 
 def prepared(config: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """The command of the process and its environment, where the code that comes with the job can be imported."""
-    root, command = cache_directory() / "code", child_command(config)
+    command = child_command(config)
     places = [str(modules) for modules in [modules_of(config)] if modules is not None]
     if requirements := config.get(REQUIREMENTS):
-        folder = root / f"requirements-{hash_of(requirements)}"
+        folder = packages_of(requirements)
         listed = folder.with_suffix(".txt")
         listed.parent.mkdir(parents=True, exist_ok=True)
         listed.write_text(requirements)
@@ -45,7 +63,7 @@ def prepared(config: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
 def modules_of(config: Mapping[str, str]) -> Path | None:
     """The folder of those that come with the job; PipelineError."""
     code = config.get("pipeline.code")
-    return unpacked(code, cache_directory() / "code") / MODULES if code else None
+    return unpacked(code, code_root()) / MODULES if code else None
 
 
 def importing(places: Sequence[str]) -> dict[str, str]:

@@ -11,15 +11,17 @@ once at a time: its process ends with its worker, and before a worker that is cu
 import asyncio
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any, ClassVar, Final
 
 from penstock.client.errors import ConnectionFailedError
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.at_server import Fence
-from penstock.pipeline.jobs.code import checked_requirements, hash_of
-from penstock.pipeline.jobs.commands import file_of
+from penstock.pipeline.jobs.code import checked_requirements, hash_of, remove_unused, touch
+from penstock.pipeline.jobs.commands import code_root, file_of, folders_of
 from penstock.pipeline.jobs.keys import (
     ALL_CORES,
     CODE,
@@ -50,6 +52,15 @@ from penstock.work.connect.runtime.kinds import SHUTDOWN
 from penstock.work.connect.runtime.needs import CORES, MEMORY
 
 LOOK_EVERY_S: Final = 0.25
+TOUCH_EVERY_S: Final = 3_600.0
+
+
+class KeptCode:
+    """The code of a worker's jobs, on its disk: what none has used for long goes as the first one begins."""
+
+    def __init__(self, worker: WorkerContext) -> None:
+        self.removing = Thread(target=remove_unused, args=(code_root(), time.time()), daemon=True)
+        self.removing.start()
 
 
 class PipelineTask(SourceTask):
@@ -67,6 +78,8 @@ class PipelineTask(SourceTask):
 
     async def _begin(self) -> None:
         config, context = self._config, self._context
+        self._touch()
+        context.worker.shared(KeptCode)
         self._again_at_s = context.now_s() + self._every_s
         sinks, topics = json.loads(config[SINKS]), json.loads(config.get(TOPICS, "{}"))
         self._report = JobReport(tuple(sinks), context.failures, context.failed_runs, topics)
@@ -81,6 +94,8 @@ class PipelineTask(SourceTask):
             await self._wait()
             return []
         self._run.renew()
+        if self._context.now_s() >= self._touch_at_s:
+            self._touch()
         await asyncio.sleep(LOOK_EVERY_S)
         if not self._run.is_alive:
             await self._run.last_words()
@@ -88,6 +103,12 @@ class PipelineTask(SourceTask):
                 why = self._report.failed(self._run.exit_code)
                 raise ConnectionFailedError(why) if self._report.is_out_of_reach else PipelineError(why)
         return []
+
+    def _touch(self) -> None:
+        """The code on this machine is in use."""
+        self._touch_at_s = self._context.now_s() + TOUCH_EVERY_S
+        for folder in folders_of(self._config):
+            touch(folder)
 
     async def _wait(self) -> None:
         """Until it is time for the next process."""
