@@ -176,6 +176,8 @@ def test_keys_that_cannot_be_used(change: dict[str, str], reason: str, made: Mad
         tls_of(made.configs("PEM") | changed)
 
 
-def test_who_listens_needs_a_key() -> None:
+async def test_who_listens_needs_a_key() -> None:
+    config = worker_config("localhost:1", "group") | {"listeners": "https://127.0.0.1:0"}
     with pytest.raises(ConfigError, match=r"ssl\.keystore\.location is missing"):
-        RunningWorker(DistributedWorker, worker_config("localhost:1", "group") | {"listeners": "https://127.0.0.1:0"})
+        async with RunningWorker(DistributedWorker, config):
+            raise AssertionError

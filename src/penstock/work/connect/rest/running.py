@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
+from penstock.work.connect.calls import called_apart
 from penstock.work.connect.distributed.worker import DistributedWorker
 from penstock.work.connect.providers import Providers
 from penstock.work.connect.rest.herder import Herder
@@ -21,23 +22,31 @@ Kind = TypeVar("Kind", bound=ConnectWorker)
 
 
 class RunningWorker(Generic[Kind]):
-    """`async with` starts and ends both. ConfigError, then what `start` raises."""
+    """`async with` starts and ends both. ConfigError, then what `start` raises.
+
+    Both are made in a thread: config providers are others' code, and ask files or a network; so does the name of a
+    machine.
+    """
+
+    server: RestServer
 
     def __init__(self, kind: type[Kind], config: Mapping[str, str]) -> None:
         self._kind = kind
         self._config = config
-        resolved = Providers(config).resolved(config)
-        self._settings = kind.parse(resolved)
-        self.server = RestServer(
-            self._settings,
-            lambda: tls_of(resolved),
-        )
         self.worker: Kind | None = None
 
+    def _new_server(self) -> RestServer:
+        resolved = Providers(self._config).resolved(self._config)
+        return RestServer(self._kind.parse(resolved), lambda: tls_of(resolved))
+
+    def _new_worker(self) -> Kind:
+        return self._kind(self._config, self.server.advertised())
+
     async def __aenter__(self) -> Self:
+        self.server = await called_apart("providers", self._new_server)
         await self.server.start()
         try:
-            self.worker = worker = self._kind(self._config, self.server.advertised())
+            self.worker = worker = await called_apart("providers", self._new_worker)
             herder = Herder(worker)
             self.server.served = Served(herder, ConnectorOffsets(herder))
             await worker.start()

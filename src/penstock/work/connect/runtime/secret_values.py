@@ -25,6 +25,8 @@ _LOG_IN: Final = re.compile(r"://[^/?#@:]*:([^/?#@]+)@")
 _IN_ADDRESSES: Final = re.compile(rf"{_LOG_IN.pattern}|[?&;/]([^?&;/=]{{1,100}})=[^&;]")
 _IN_NAMES: Final = re.compile(r"(?i)token|passw|passphrase|secret|api[._-]?key|access[._-]?key|credential")
 """`https://user:password@host`, `sc://host:15002/;token=…`, `https://host/in?api_key=…`."""
+_IN_QUOTES: Final = re.compile(r"""([\w.-]{1,100})\s*=\s*(["'])((?:\\.|(?!\2)[^\\])*)\2""")
+"""`required username="a" password="b";`."""
 _COMMON: Final = {key.name for key in (*KEYS, *SINK_KEYS)}
 Config = Mapping[str, str | None]
 
@@ -52,6 +54,8 @@ def discretion(resolved: Resolved) -> Words:
     instead: dict[str, str] = {}
     for key in _known_secrets(resolved.config):
         instead |= dict.fromkeys(_parts(resolved.config.get(key, "")), HIDDEN)
+    for text in resolved.looked_up.values():
+        instead |= dict.fromkeys(_parts(text), HIDDEN)
     for reference, text in resolved.looked_up.items():
         instead |= dict.fromkeys((text, text.strip()), reference)
     secrets = sorted(filter(None, instead), key=len, reverse=True)
@@ -71,8 +75,11 @@ def _known_secrets(config: Config) -> Iterator[str]:
 
 
 def _parts(secret: str) -> Iterator[str]:
-    """A secret, and what of an address is one."""
+    """A secret, and what of an address, or of a line of words such as JAAS, is one."""
     yield from (secret, secret.strip())
+    for match in _IN_QUOTES.finditer(secret):
+        if _IN_NAMES.search(match[1]):
+            yield from (match[3], re.sub(r"\\(.)", r"\1", match[3]))
     if not _is_secret_address(secret):
         return
     found = [match[1] for match in _LOG_IN.finditer(secret)]

@@ -149,6 +149,26 @@ def test_words_are_without_secrets_and_with_references(words: str, told: str) ->
     assert TOLD(words) == told
 
 
+JAAS = """org.apache.kafka.X required username="ada" password="l0ve\\"lace" note='n' oauth.client.secret='s3cret';"""
+
+
+@pytest.mark.parametrize("is_reference", [True, False])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (f"in {JAAS}", "in {}"),
+        ('ada: no l0ve"lace', "ada: no [hidden]"),
+        ('ada: no l0ve\\"lace, nor s3cret, n', "ada: no [hidden], nor [hidden], n"),
+    ],
+)
+def test_what_stands_in_quotes_within_a_secret_is_one(words: str, told: str, is_reference: bool) -> None:
+    reference = "${file:jaas}"
+    key = "note" if is_reference else "producer.override.sasl.jaas.config"
+    looked_up = {reference: JAAS} if is_reference else {}
+    discreet = discretion(Resolved({**HTTP, key: JAAS}, looked_up=looked_up))
+    assert discreet(words) == told.format(reference if is_reference else HIDDEN)
+
+
 def test_of_a_plugin_that_is_not_here_no_words_are_left_out() -> None:
     config = {"connector.class": "no_such_module:Thing", "size": "line", "to": "https://:abcd@host"}
     assert discretion(Resolved(config))("line 1: abcd") == "line 1: [hidden]"
