@@ -84,8 +84,8 @@ class Request(Value, kw_only=True):
     )
     follow: bool = option("With --history, also what happens from now on, until interrupted.")
     types: str | None = option(
-        "With --list, only these types: classic, consumer, share, streams. With --reset-offsets, share makes a share"
-        " group of one that is not there.",
+        "With --list or --all-groups, only these types: classic, consumer, share, streams. With --reset-offsets, share"
+        " makes a share group of one that is not there.",
         "--type",
         "--group-type",
         is_flag=False,
@@ -163,9 +163,8 @@ def _check_internal(request: Request) -> None:
 
 async def _work(admin: Admin, request: Request) -> None:
     if request.action == "list":
-        states, types = _filter(request.state, STATES), _filter(request.types, ())
         asked = {"STATE": request.state, "TYPE": request.types, "PROTOCOL": request.protocol}
-        found = await _listings(admin, request, states, types)
+        found = await _listings(admin, request, _filter(request.state, STATES))
         show_groups(found, [column for column, said in asked.items() if said is not None], request.as_json)
         return
     if request.holding is not None:
@@ -194,10 +193,8 @@ async def _work(admin: Admin, request: Request) -> None:
         await _delete_internal(admin, names, request)
 
 
-async def _listings(
-    admin: Admin, request: Request, states: Collection[str] = (), types: Collection[str] = ()
-) -> list[GroupListing]:
-    found = await admin.groups.listings(states=states, types=types)
+async def _listings(admin: Admin, request: Request, states: Collection[str] = ()) -> list[GroupListing]:
+    found = await admin.groups.listings(states=states, types=_filter(request.types, ()))
     return [one for one in found if _is_meant(request, one)]
 
 

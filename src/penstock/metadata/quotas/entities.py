@@ -24,11 +24,13 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 CLIENT_KEYS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
 IP_KEYS: Final = (CONNECTION_CREATION_RATE,)
 _LARGEST_WHOLE: Final = {
-    PRODUCER_BYTE_RATE: 2**63 - 1,
-    CONSUMER_BYTE_RATE: 2**63 - 1,
+    PRODUCER_BYTE_RATE: 2**63,
+    CONSUMER_BYTE_RATE: 2**63,
     CONNECTION_CREATION_RATE: 2**31 - 1,
 }
-"""These are whole numbers."""
+"""These are whole numbers. The value of a quota is a float, which Java's largest long is not: who asks for that, as for
+no limit, asks for 2**63, and Kafka takes it.
+"""
 MAX_NAME: Final = 1024
 """Characters. A client may have a longer id, and is counted with all whose ids begin so: they take memory."""
 

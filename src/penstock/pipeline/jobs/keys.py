@@ -4,6 +4,7 @@ from typing import Final
 
 from penstock.pipeline.options.values import nearest
 from penstock.pipeline.server_address import SERVER, server_address
+from penstock.protocol.address import parse_bootstrap_servers
 from penstock.work.connect.config import ConfigKey
 
 
@@ -18,6 +19,15 @@ def _check_driver(driver: str) -> None:
     elif driver not in (OWN, SHARED):
         said = driver.partition(";")[0]  # behind that may be a secret
         raise ValueError(f"{DRIVER}={said}: allowed are {OWN}, {SHARED} and {SERVER}host:port.{nearest(said, CHOICES)}")
+
+
+def _check_servers(servers: str) -> None:
+    if "${" in servers:
+        return  # a reference, which a worker looks up
+    try:
+        parse_bootstrap_servers(servers, default_port=None)
+    except ValueError as error:
+        raise ValueError(f"bootstrap.servers: {error}") from None
 
 
 DRAIN_MS: Final = "30000"
@@ -49,7 +59,9 @@ KEYS: Final = (
     ConfigKey(REQUIREMENTS, documentation="packages that it needs, a line NAME==VERSION for each"),
     ConfigKey("checkpoint.root", documentation="a directory that all workers see: it has a checkpoint for each sink"),
     ConfigKey("master", default=ALL_CORES, documentation="where Spark runs"),
-    ConfigKey("bootstrap.servers", documentation="the cluster, instead of what the pipeline says"),
+    ConfigKey(
+        "bootstrap.servers", documentation="the cluster, instead of what the pipeline says", check=_check_servers
+    ),
     ConfigKey(
         EVERY, "long", least=1000, documentation="a pipeline that ends with what is there is run again so often, in ms"
     ),

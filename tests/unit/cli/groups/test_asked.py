@@ -17,8 +17,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is done, and with what."""
     found: list[Any] = []
 
-    async def listings(**_: object) -> list[SimpleNamespace]:
-        found.append("lists")
+    async def listings(types: list[str], **_: object) -> list[SimpleNamespace]:
+        found.append(" ".join(["lists", *types]))
         return [SimpleNamespace(group_id=name, protocol_type="consumer", type="classic") for name in LISTED]
 
     admin: Any = SimpleNamespace(groups=SimpleNamespace(listings=listings))
@@ -60,6 +60,8 @@ def reset(names: list[str], topics: tuple[str, ...] | None, **other: bool) -> li
         ("--reset-offsets --group g --topic t --to-latest --json", reset(["g"], ("t",), as_json=True)),
         ("--describe --group g", [("_describe", ["g"], {})]),
         ("--describe --all-groups", ["lists", ("_describe", LISTED, {})]),
+        ("--describe --all-groups --type share,streams", ["lists share streams", ("_describe", LISTED, {})]),
+        ("--delete --all-groups --group-type share", ["lists share", ("_delete", LISTED, {})]),
         ("--describe --all-groups --share", ["lists", ("_describe", [], {})]),
         ("--delete --group g", [("_delete", ["g"], {})]),
         ("--delete-offsets --group g --topic t", [("_delete_offsets", ["g"], {})]),

@@ -154,6 +154,21 @@ def test_submit_says_how_many_processes_and_how_often_they_begin_again(
     assert {key: value for key, value in bodies[0]["config"].items() if key.startswith(("task", "pipeline."))} == config
 
 
+@pytest.mark.parametrize(("servers", "code"), [("down", 1), ("a:1,b", 1), ("a:1,b:2", 0), ("${env:SERVERS}", 0)])
+def test_submit_sends_no_address_that_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, servers: str, code: int
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(ConnectClient, "ask", lambda self, *path, body: asked.append(path))
+    monkeypatch.setattr(pipeline_jobs, "_missing", lambda spec: [])
+    (tmp_path / "job.yaml").write_text("source: {subscribe: a}\nsink: {topic: one}\n")
+    words = ["--bootstrap-server", servers, "--checkpoint-root", "/c"]
+    result = CliRunner().invoke(main, ["pipeline", "submit", str(tmp_path / "job.yaml"), *words])
+    assert (result.exit_code, len(asked)) == (code, 1 - code)
+    if code:
+        assert f"bootstrap.servers: {servers.rpartition(',')[2]!r} is not an address: write host:port" in result.output
+
+
 def test_what_cannot_go_on_replaces_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     problems = ["sql: there is no column b", "The state has 8 partitions."]

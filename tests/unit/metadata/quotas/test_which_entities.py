@@ -48,7 +48,8 @@ def test_what_may_have_quotas(entity: dict[str, str | None], words: str | None) 
         assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, problem)
 
 
-LARGEST = 2.0**63 - 1024
+LARGEST = float(2**63 - 1)
+"""Which is 2**63."""
 
 
 @pytest.mark.parametrize("key", [*CLIENT_KEYS, *IP_KEYS])
@@ -59,7 +60,7 @@ LARGEST = 2.0**63 - 1024
         (2.0**31 - 1, ""),
         (2.0**31, f"Proposed value for {CONNECTION_CREATION_RATE} is too large: at most 2147483647"),
         (LARGEST, f"Proposed value for {CONNECTION_CREATION_RATE} is too large: at most 2147483647"),
-        (2 * LARGEST, "Proposed value for {} is too large: at most {}"),
+        (2.0**63 + 2048, "Proposed value for {} is too large: at most {}"),
         (1.5, "{} cannot be a fractional value."),
         (0.5, "{} cannot be a fractional value."),
         (0.0, "Quota {} must be greater than 0, and finite"),
@@ -69,7 +70,7 @@ LARGEST = 2.0**63 - 1024
     ],
 )
 def test_what_may_be_limited(key: str, value: float, problem: str) -> None:
-    largest = {PRODUCER_BYTE_RATE: 2**63 - 1, CONSUMER_BYTE_RATE: 2**63 - 1, CONNECTION_CREATION_RATE: 2**31 - 1}
+    largest = {PRODUCER_BYTE_RATE: 2**63, CONSUMER_BYTE_RATE: 2**63, CONNECTION_CREATION_RATE: 2**31 - 1}
     is_any = key in (REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
     if (is_any and "finite" not in problem) or (
         CONNECTION_CREATION_RATE in problem and key != CONNECTION_CREATION_RATE

@@ -135,7 +135,7 @@ def test_a_declarative_pipeline_is_one_task_that_spark_runs(tmp_path: Path) -> N
     ]  # fmt: skip
     for key in ("checkpoint.root", "bootstrap.servers"):
         with pytest.raises(ConfigError, match=f"{key}.*is not for a pipeline that Spark runs"):
-            sinks_of(config | {key: "/elsewhere"})
+            sinks_of(config | {key: "elsewhere:1"})
     for text, why in [("name: graph", "has a storage"), ("[]", "has a name"), ("name: a\nstorage: b", "storage is b")]:
         file.write_text(text)
         with pytest.raises(ConfigError, match=why):
