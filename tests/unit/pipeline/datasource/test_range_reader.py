@@ -113,5 +113,5 @@ def test_the_next_request_is_under_way_unless_another_reader_may_have_asked(
     next(fetches)
     assert fetcher._connection is None
     assert next(fetches, None) is None
-    assert (len(list(tmp_path.glob("*/*-*"))) == 2) is (is_shared and has_id)
+    assert (len(list(tmp_path.glob("*-*/*-*"))) == 2) is (is_shared and has_id)
     cluster.close()
