@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from penstock.client.admin import Admin
 from penstock.work.connect.api import SourceConnector, SourceContext, WorkerContext
-from penstock.work.connect.calls import Calls, called_apart
+from penstock.work.connect.calls import Calls, SharedCalls, called_apart
 from penstock.work.connect.clients import Clients
 from penstock.work.connect.config import with_prefix
 from penstock.work.connect.providers import Providers
@@ -84,6 +84,7 @@ class ConnectWorker(GroupMembership, ABC):
         )
         self._worker_context = environment.worker
         self._farewells = Scope()
+        self._loading = SharedCalls()
         self._is_started = False
 
     @staticmethod
@@ -182,7 +183,8 @@ class ConnectWorker(GroupMembership, ABC):
         name, calls = gone.connector, Calls(f"end of {gone.connector}")
         discreet: Words = str
         try:
-            kind = await calls.call(kind_of, gone.config)
+            wanted = gone.config.get("connector.class", "")
+            kind = await self._loading.call(wanted, kind_of, {"name": name, "connector.class": wanted})
             if not issubclass(kind, SourceConnector) or kind.deleted is SourceConnector.deleted:
                 return
             await self.until_ended(name)

@@ -1,6 +1,7 @@
 """A worker as far as it is the same for all: what its parts are made of, and what becomes of a deleted connector."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock.work.connect.api import SinkConnector, SourceConnector, SourceContext
+from penstock.work.connect.runtime import worker as worker_module
 from penstock.work.connect.runtime.config_state import Deleted, RestartRequest
 from penstock.work.connect.runtime.records import encode, properties
 from penstock.work.connect.standalone.worker import StandaloneWorker
@@ -160,6 +162,26 @@ async def test_one_that_is_there_again_finds_what_is_left_itself(leading: Standa
     waits.set()
     await asyncio.gather(*leading._farewells)
     assert Leaving.seen == []
+
+
+async def test_a_class_that_hangs_has_one_thread_however_many_of_it_are_deleted(
+    leading: StandaloneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, gate = list[str](), threading.Event()
+
+    def found(config: Mapping[str, str]) -> type[Any]:
+        asked.append(config["connector.class"])
+        gate.wait(30)
+        return Leaving
+
+    monkeypatch.setattr(worker_module, "kind_of", found)
+    for _ in range(3):
+        leading._take(gone(Leaving))
+        await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*leading._farewells)
+    assert asked == [gone(Leaving).config["connector.class"]]
+    assert len(Leaving.seen) == 3
 
 
 async def test_what_it_fails_with_is_told(
