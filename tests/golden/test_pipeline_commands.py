@@ -22,6 +22,7 @@ from tests.stand_in import stand_in
 
 from penstock.cli.main import main
 from penstock.cli.work import pipeline_jobs
+from penstock.pipeline.jobs import commands
 from penstock.pipeline.spec.files import load_yaml
 
 FILES = {"file: ": "job.yaml", "python: ": "job.py", "packages: ": "packages.txt", "module: ": "names.py"}
@@ -41,7 +42,7 @@ class PipelineLecture:
         monkeypatch.setattr(pipeline_jobs, "run_with_admin", self._topics)
         monkeypatch.setattr(pipeline_jobs, "problems_in", self._problems)
         monkeypatch.setattr(pipeline_jobs, "find_spec", lambda name: self._has_spark or None)
-        monkeypatch.setattr(pipeline_jobs, "cache_directory", lambda: path / "cache")
+        monkeypatch.setattr(commands, "cache_directory", lambda: path / "cache")
         self._imported_from: list[str] = []
         monkeypatch.setattr(pipeline_jobs, "sys", stand_in(sys, path=self._imported_from))
         self._problems_found: list[str] = []

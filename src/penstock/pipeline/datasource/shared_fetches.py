@@ -29,6 +29,7 @@ KEPT_BYTES: Final = 1 << 30
 KEPT_FILES: Final = 256
 """Of a partition: there may be few records in each."""
 UNREAD_S: Final = 3_600.0
+LOOK_EVERY_S: Final = 600.0
 DIGITS: Final = 20
 
 
@@ -85,28 +86,27 @@ class SharedFetches:
             file.write(json.dumps(list(fetched.aborted)).encode() + b"\n")
             file.write(fetched.records)
         new.rename(self._folder / f"{offset:0{DIGITS}}-{end:0{DIGITS}}")
+        self._drop_unread()
         self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         files = sorted((self._folder / name for _, _, name in self._kept()), key=lambda file: -file.stat().st_mtime_ns)
-        room = KEPT_BYTES // self._partitions()
+        room = KEPT_BYTES // (len(os.listdir(self._all)) - 1)
         for number, file in enumerate(files):
             room -= file.stat().st_size
             if number and (room < 0 or number >= KEPT_FILES):
                 file.unlink()
 
-    def _partitions(self) -> int:
-        """How many have something here, without those that nobody reads any more."""
-        count, long_ago_s = 0, time.time() - UNREAD_S
+    def _drop_unread(self) -> None:
+        """Now and then: the time of the folder of locks tells when somebody did last."""
+        now_s = time.time()
+        if now_s - self._locks.stat().st_mtime < LOOK_EVERY_S:
+            return
+        os.utime(self._locks)
         for folder in self._all.iterdir():
             with suppress(FileNotFoundError):  # another one has removed it
-                if folder == self._locks:
-                    continue
-                if folder.stat().st_mtime < long_ago_s:
+                if folder.stat().st_mtime < now_s - UNREAD_S:
                     shutil.rmtree(folder, ignore_errors=True)
-                else:
-                    count += 1
-        return count
 
 
 def _read(content: bytes) -> FetchedRecords:

@@ -135,10 +135,13 @@ def test_what_nobody_reads_any_more_goes_and_its_room_is_that_of_others(
     (left,) = tmp_path.glob("*-1-1")
     os.utime(left, (0, 0))
     monkeypatch.setattr(shared_fetches, "KEPT_BYTES", 4 * size)
+    reader(tmp_path, partition=2).fetched(15, broker.at(15))
+    assert named(1, 10, 15) in kept(tmp_path), "somebody has just looked"
     for number, offset in enumerate((10, 15, 20)):
+        os.utime(tmp_path / "locks", (0, 0))
         reader(tmp_path).fetched(offset, broker.at(offset))
         for file in tmp_path.glob(f"*-0-1/*{offset:020}-*"):
             os.utime(file, ns=(number, number))
-    assert kept(tmp_path) == [named(0, 15, 20), named(0, 20, 25), named(2, 10, 15)]
+    assert kept(tmp_path) == [named(0, 15, 20), named(0, 20, 25), named(2, 10, 15), named(2, 15, 20)]
     reader(tmp_path, partition=1).fetched(10, broker.at(10))
     assert named(1, 10, 15) in kept(tmp_path), "somebody reads it again"
