@@ -11,8 +11,9 @@ PRODUCER = "producer"
 
 class LogConfig(Value, kw_only=True):
     """One object serves all partitions that share the settings. Sizes are bytes, times are milliseconds, -1 means "no
-    limit" where Kafka has it so. `validates_records`: a leader looks at every record of a batch.
-    `first_sequence_is_zero`: where a log never held a record, a producer begins with no other.
+    limit" where Kafka has it so. A whole log is removed after `log_delete_delay_ms`, which no topic sets.
+    `validates_records`: a leader looks at every record of a batch. `first_sequence_is_zero`: where a log never held a
+    record, a producer begins with no other.
     """
 
     segment_bytes: int = 1 << 30
@@ -27,6 +28,7 @@ class LogConfig(Value, kw_only=True):
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = INT64_MAX
     file_delete_delay_ms: int = 60_000
+    log_delete_delay_ms: int = 60_000
     max_message_bytes: int = 1_048_588
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX

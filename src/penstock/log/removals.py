@@ -1,9 +1,13 @@
-"""Files and directories that were renamed away and are to be removed a little later (`file.delete.delay.ms`)."""
+"""Files and directories that were renamed away and are to be removed a little later: a topic's segments after its
+`file.delete.delay.ms`, and as in Kafka whole logs after the broker's `log.segment.delete.delay.ms`.
+"""
 
 import errno
 import heapq
 import logging
+import os
 from collections.abc import Callable, Iterable
+from threading import Lock
 
 from penstock.log.disk import Disk
 from penstock.log.names import DELETED_SUFFIX
@@ -11,16 +15,24 @@ from penstock.log.names import DELETED_SUFFIX
 logger = logging.getLogger(__name__)
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+SWEEP_AT_LEAST = 1_000
+"""What is of directories that have gone is looked for when there is twice as much as after the last look, and this."""
 
 
 class Removals:
     """Ordered by time, so that a tick costs nothing for paths that are not due."""
 
-    __slots__ = ("_disk", "_due", "_number", "on_sooner")
+    __slots__ = ("_count", "_disk", "_due", "_gone", "_lock", "_number", "_sweep_at", "on_sooner")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._due: list[tuple[int, str]] = []
+        self._due: list[tuple[int, str, int]] = []
+        """The last number counts what was scheduled."""
+        self._count = 0
+        self._gone: dict[str, int] = {}
+        """Directories that were renamed, with the count by then: what was scheduled in them before goes with them."""
+        self._sweep_at = SWEEP_AT_LEAST
+        self._lock = Lock()
         self._number = 0
         """Counts names that were in use."""
         self.on_sooner: Callable[[], object] = int
@@ -31,10 +43,28 @@ class Removals:
 
     def schedule(self, path: str, due_ms: int) -> None:
         """In any thread."""
-        entry = due_ms, path
-        heapq.heappush(self._due, entry)
+        with self._lock:
+            self._count += 1
+            entry = due_ms, path, self._count
+            heapq.heappush(self._due, entry)
+            self._sweep_now_and_then()
         if entry in self._due[:1]:  # the loop may have taken it meanwhile
             self.on_sooner()
+
+    def renamed(self, directory: str) -> None:
+        """What was to be removed of it is not there any more: it may have been due in years. In any thread."""
+        with self._lock:
+            self._gone[directory] = self._count
+            self._sweep_now_and_then()
+
+    def _sweep_now_and_then(self) -> None:
+        if len(self._due) + len(self._gone) < self._sweep_at:
+            return
+        gone = self._gone
+        self._due[:] = [entry for entry in self._due if entry[2] > gone.get(os.path.dirname(entry[1]), 0)]
+        heapq.heapify(self._due)
+        gone.clear()
+        self._sweep_at = 2 * len(self._due) + SWEEP_AT_LEAST
 
     def retire(self, path: str, due_ms: int) -> None:
         """As `put_away`, and have it removed."""
@@ -66,8 +96,9 @@ class Removals:
     def take_due(self, now_ms: int, at_most: int) -> list[str]:
         """What is due, in order. It is scheduled no more: who takes it removes it, or else the next start."""
         taken: list[str] = []
-        while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
-            taken.append(heapq.heappop(self._due)[1])
+        with self._lock:
+            while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
+                taken.append(heapq.heappop(self._due)[1])
         return taken
 
     def remove(self, paths: Iterable[str], at_most: int) -> int:

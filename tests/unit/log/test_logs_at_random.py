@@ -242,7 +242,7 @@ class World:
 
     def retired(self, count: int) -> None:
         self.due_ms = self.draws.now_ms + DELAY_MS
-        assert not count or max(due_ms for due_ms, _ in self.removals._due) == self.due_ms
+        assert not count or max(due_ms for due_ms, *_ in self.removals._due) == self.due_ms
         self.gone()
 
     def remove(self) -> None:

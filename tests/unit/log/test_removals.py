@@ -79,6 +79,24 @@ def test_a_file_that_is_needed_no_more_gets_a_name_of_its_own_if_it_is_there(tmp
     assert max(len(path.name) for path in tmp_path.iterdir()) < 20
 
 
+def test_what_was_to_go_of_a_directory_that_was_renamed_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be due in years: logs that come and go would leave more and more of it."""
+    monkeypatch.setattr("penstock.log.removals.SWEEP_AT_LEAST", 10)
+    removals = Removals(Disk())
+    for number in range(500):
+        for segment in range(4):
+            removals.schedule(f"d/t-0/{segment}.deleted", 2**63)
+        removals.renamed("d/t-0")
+        removals.schedule(f"d/t-0.{number}-delete", number)
+        assert removals.take_due(number, 9) == [f"d/t-0.{number}-delete"]
+    removals.schedule("d/t-0/new.deleted", 1_000)  # of a later topic of that name
+    assert len(removals) <= 10
+    for number in range(20):
+        removals.schedule(f"d/u-0/{number}.deleted", 1_000)
+    assert len(removals) == 21, "all that is left of the others has gone by now"
+    assert "d/t-0/new.deleted" in removals.take_due(1_000, 99)
+
+
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_file_for_whose_longer_name_there_is_no_room_goes_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int

@@ -250,7 +250,7 @@ class LogDirectories:
         return min(online, key=lambda directory: counts[directory.path])
 
     def delete(self, log: PartitionLog, now_ms: int) -> None:
-        """Rename the directory at once, remove it after `file_delete_delay_ms`. Raises KafkaError, also for a log that
+        """Rename the directory at once, remove it after `log_delete_delay_ms`. Raises KafkaError, also for a log that
         no topic has claimed by its id. A log that cannot be renamed is still known.
         """
         _check_may_go(log)
@@ -269,7 +269,7 @@ class LogDirectories:
 
     def _remove_later(self, log: PartitionLog, now_ms: int) -> None:
         path = self._put_away(log, DELETED_DIRECTORY_SUFFIX)
-        self._removals.schedule(path, now_ms + log.config.file_delete_delay_ms)
+        self._removals.schedule(path, now_ms + log.config.log_delete_delay_ms)
 
     def _put_away(self, log: PartitionLog, suffix: str) -> str:
         log.check_not_lent()
@@ -277,6 +277,7 @@ class LogDirectories:
         path = f"{log.parent}/{name}"
         with log.health.raising(f"renaming {log.directory}"):
             self._disk.rename(log.directory, path)
+        self._removals.renamed(log.directory)
         log.mark_deleted(path)
         return path
 
@@ -336,6 +337,7 @@ class LogDirectories:
                 failure = health.report(error, f"renaming {source}")
                 self._name_back(renamed)
                 raise failure from error
+        self._removals.renamed(directory)
         self.roots[log.parent].gone([key])
         return gone
 
@@ -352,7 +354,7 @@ class LogDirectories:
         key = (log.topic, log.partition)
         future = self.futures.pop(key)
         log.take_over(future, f"{future.parent}/{partition_directory(*key)}")
-        self._removals.schedule(gone, now_ms + log.config.file_delete_delay_ms)
+        self._removals.schedule(gone, now_ms + log.config.log_delete_delay_ms)
 
     def set_aside(self, log: PartitionLog) -> str:
         """Rename the directory of a log without a partition; returns its path. It is never removed here. Raises

@@ -117,6 +117,7 @@ class BrokerSettings:
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_timeout_ms: int
     log_retention_check_interval_ms: int
+    log_segment_delete_delay_ms: int
     num_recovery_threads_per_data_dir: int
     min_insync_replicas: int
     penstock_policy_file: str | None

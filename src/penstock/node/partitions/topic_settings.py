@@ -18,11 +18,15 @@ from penstock.replication.quota import ReplicationQuota
 logger = logging.getLogger(__name__)
 
 _KEYS = {field: field.replace("_", ".") for field in LogConfig.__fields__}
-_OF_BROKER = "producer_id_expiration_ms"
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 EVERY_PARTITION: Final = range(2**31)
 MOST_KNOWN: Final = 1_000
 """Of what was set of topics: most have nothing of their own, or what others have as well."""
+MOST_CHARACTERS: Final = 1_000_000
+"""Of what was set of these."""
+
+
+Settings = tuple[tuple[str, str], ...]
 
 
 class TopicSettings(Value):
@@ -37,7 +41,8 @@ class TopicSettingsTable:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
-        self._known: dict[tuple[tuple[str, str], ...], TopicSettings] = {}
+        self._known: dict[Settings, TopicSettings] = {}
+        self._characters = 0
         self._told: dict[str, None] = {}
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
@@ -49,13 +54,17 @@ class TopicSettingsTable:
             except ValueError:  # a ConfigError, or what checks of an older version did not know of
                 known = self._work_out(self._understood(overrides))
             self._tell_of_no_effect(overrides)
+            self._characters += _length(key)
         self._known[key] = known
-        if len(self._known) > MOST_KNOWN:
-            del self._known[next(iter(self._known))]
+        while len(self._known) > 1 and (len(self._known) > MOST_KNOWN or self._characters > MOST_CHARACTERS):
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._characters -= _length(oldest)
         return known
 
     def forget(self) -> None:
         self._known.clear()
+        self._characters = 0
 
     def _understood(self, overrides: Mapping[str, str]) -> dict[str, str]:
         """Without the settings that another version of this program let in: a partition goes on without them."""
@@ -80,7 +89,8 @@ class TopicSettingsTable:
         values = topic_values(overrides, self._config.layers)
         chosen: dict[str, Any] = {name: values[key] for name, key in _KEYS.items() if key in values}
         chosen["cleanup_policy"] = frozenset(chosen["cleanup_policy"])
-        chosen[_OF_BROKER] = self._config.producer_id_expiration_ms
+        chosen["producer_id_expiration_ms"] = self._config.producer_id_expiration_ms
+        chosen["log_delete_delay_ms"] = self._config.log_segment_delete_delay_ms
         chosen["validates_records"] = self._config.penstock_produce_validate == "full"
         chosen["first_sequence_is_zero"] = self._config.penstock_produce_first_sequence == "zero"
         internal_segment_bytes = values[_INTERNAL_SEGMENT_BYTES]
@@ -102,6 +112,10 @@ class TopicSettingsTable:
             return EVERY_PARTITION
         pairs = (pair.split(":") for pair in replicas)
         return frozenset(int(index) for index, node_id in pairs if int(node_id) == self._config.node_id)
+
+
+def _length(key: Settings) -> int:
+    return sum(len(name) + len(value) for name, value in key)
 
 
 class Throttles:

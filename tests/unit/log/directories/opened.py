@@ -11,7 +11,7 @@ from penstock.log.directories.directory import LogDirectories
 TOPIC_ID = UUID(int=77)
 
 
-CONFIG = LogConfig(file_delete_delay_ms=1000)
+CONFIG = LogConfig(log_delete_delay_ms=1000)
 
 
 def open_directories(

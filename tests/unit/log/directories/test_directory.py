@@ -315,7 +315,7 @@ def test_a_topic_that_comes_before_the_one_of_its_name_has_gone(tmp_path: Path) 
     append(after, batch(3))
     directories.delete(before, NOW)
     assert directories.logs == {("t", 0): after}
-    assert remove_due(directories, NOW + CONFIG.file_delete_delay_ms) == 1
+    assert remove_due(directories, NOW + CONFIG.log_delete_delay_ms) == 1
     assert [path.name for path in tmp_path.glob("t-0*")] == ["t-0"]
     assert after.log_end_offset == 3
     directories.close()

@@ -104,9 +104,9 @@ def test_a_deletion_renames_at_once_and_removes_after_the_delay(world: World) ->
     log, directories = world.log, world.directories
     assert world.did(lambda: directories.delete(log, NOW)) == ["rename a/t-0 as a/t-0.#-delete"]
     assert log.is_deleted
-    assert directories.next_removal_ms() == NOW + CONFIG.file_delete_delay_ms
-    assert world.did(lambda: remove_due(directories, NOW + CONFIG.file_delete_delay_ms - 1)) == []
-    assert world.did(lambda: remove_due(directories, NOW + CONFIG.file_delete_delay_ms)) == [
+    assert directories.next_removal_ms() == NOW + CONFIG.log_delete_delay_ms
+    assert world.did(lambda: remove_due(directories, NOW + CONFIG.log_delete_delay_ms - 1)) == []
+    assert world.did(lambda: remove_due(directories, NOW + CONFIG.log_delete_delay_ms)) == [
         "remove all of a/t-0.#-delete"
     ]
 
@@ -161,7 +161,7 @@ def test_a_swap_names_the_original_away_before_the_copy_and_each_durably(world: 
         "sync directory b",
     ]
     assert not world.directories.futures
-    assert world.directories.next_removal_ms() == NOW + CONFIG.file_delete_delay_ms
+    assert world.directories.next_removal_ms() == NOW + CONFIG.log_delete_delay_ms
     assert (log.parent, log.log_end_offset, log.recovery_point) == (f"{world.disk.root}b", 5, 5)
     assert world.did(lambda: write_checkpoints(world.directories)) == [
         "replace durably a/recovery-point-offset-checkpoint",

@@ -207,7 +207,7 @@ def test_after_a_crash_all_twins_are_recovered_that_have_records(tmp_path: Path,
     assert log.directory == str(paths[counts == (0, 5)] / "t-0")
     assert [twin.directory for twin in twins] == ([str(paths[1] / "t-0")] if all(counts) else [])
     assert [one.is_loaded for one in (log, *twins)] == [any(counts)] * (1 + len(twins))
-    assert again.next_removal_ms() == (None if all(counts) else CONFIG.file_delete_delay_ms)
+    assert again.next_removal_ms() == (None if all(counts) else CONFIG.log_delete_delay_ms)
     remove_due(again, NOW)
     assert [(path / "t-0").exists() for path in paths] == [bool(counts[0]) or not any(counts), bool(counts[1])]
     again.close()

@@ -212,8 +212,11 @@ def test_broker_keys_stand_behind_those_of_topics(node: Node) -> None:
     assert node.partition("orders").log.config.segment_bytes == 9_000_000
 
 
-def test_a_removed_topic_is_renamed_away_and_removed_later(node: Node, tmp_path: Path) -> None:
-    node.commit(*topic_records(file_delete_delay_ms="1000"))
+def test_a_removed_topic_is_renamed_away_and_removed_after_the_delay_of_the_broker(node: Node, tmp_path: Path) -> None:
+    """By a delay of its own a topic could stay on the disk for good, and in the memory of the node."""
+    node.commit(*topic_records(file_delete_delay_ms=str(2**63 - 1)))
+    node.broker.config.apply_dynamic(broker={}, default={"log.segment.delete.delay.ms": "1000"})
+    node.replicas.configure_all()
     node.produce(b"a")
     node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
     assert node.table.get("orders", 0) is None

@@ -145,3 +145,27 @@ def test_a_partition_is_held_back_that_its_topic_names(leads: bool, follows: boo
     limits.apply(partition, settings)
     assert partition.leader_quota is (limits.leader if leads else None)
     assert partition.follower_quota is (limits.follower if follows else None)
+
+
+def test_what_was_set_is_remembered_up_to_a_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand topics with long lists had hundreds of megabytes, after they had gone as well."""
+    monkeypatch.setattr("penstock.node.partitions.topic_settings.MOST_CHARACTERS", 100)
+    settings = table()
+    sets = [{"retention.ms": str(number) + "0" * 10} for number in range(1, 9)]
+    first = settings.settings(sets[0])
+    assert [settings.settings(one) is first for one in (sets[0], sets[1], sets[0])] == [True, False, True]
+    for one in sets:
+        settings.settings(one)
+    assert len(settings._known) == 4
+    again = settings.settings(sets[0])
+    assert (again is first, again) == (False, first)
+    settings.forget()
+    assert (settings._known, settings._characters) == ({}, 0)
+
+
+def test_a_topic_of_which_very_much_was_set_shares_its_settings_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.partitions.topic_settings.MOST_CHARACTERS", 10)
+    settings, much = table(), {"retention.ms": "1" * 10}
+    assert settings.settings(much) is settings.settings(much)
+    assert settings.settings({"retention.ms": "2" * 10}) is not settings.settings(much)
+    assert len(settings._known) == 1
