@@ -22,6 +22,7 @@ from penstock.node.serving.handler import Charge, CloseConnection, Handler, Requ
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
+from penstock.node.serving.refusals import LONGEST_CLIENT_ID
 from penstock.node.serving.room import RequestMemory
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
@@ -353,8 +354,9 @@ class Dispatcher:
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:
         self.counting = REFUSED
         if context.api_key != ApiKey.API_VERSIONS:
+            client_id = None if context.client_id is None else context.client_id[:LONGEST_CLIENT_ID]
             raise CloseConnection(
-                f"version {context.api_version} of {api.name} is not served (client {context.client_id})",
-                cause=(api.key, context.api_version, context.client_id, context.session.client_host),
+                f"version {context.api_version} of {api.name} is not served (client {client_id})",
+                cause=(api.key, context.api_version, client_id, context.session.client_host),
             )
         return [encode_response(unsupported_version(self._node.handlers), context.api_key, 0, context.correlation_id)]

@@ -15,7 +15,8 @@ logger = logging.getLogger(__name__)
 
 QUIET_S = 60.0
 MAX_CAUSES = 1000
-
+LONGEST_CLIENT_ID = 256
+"""Characters of a client's id in a cause and its line; the client says it before anybody knows who that is."""
 
 _TLS_HELLO = 0x160301
 """How it begins: the kind of record, and a version."""
@@ -73,9 +74,14 @@ class Refusals:
         self._clock_s = clock_s
         self._repeats = Repeats[Hashable]()
 
+    def __len__(self) -> int:
+        return len(self._repeats)
+
     def tell(self, cause: Hashable, who: object, reason: str) -> None:
         """Connections with the same `cause` are told of together."""
-        untold = self._repeats.take(cause, self._clock_s())
+        now_s = self._clock_s()
+        untold = self._repeats.take(cause, now_s)
+        self._repeats.forget_old(now_s)
         if untold is not None:
             more = f" (and {untold} more for the same cause since it was last told)" if untold else ""
             logger.warning("%s: closed: %s%s", who, reason, more)

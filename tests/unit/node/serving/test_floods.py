@@ -52,6 +52,18 @@ async def test_an_old_version_is_told_once_for_each_client(caplog: pytest.LogCap
     assert "(client older)" in second
 
 
+async def test_of_an_old_version_no_more_is_kept_than_the_beginning_of_a_client_id(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(Handler(ApiKey.HEARTBEAT, 2, 4, lambda *_: HeartbeatResponse(), NOTHING)) as node:
+        for end in "ab":
+            client = await node.connect()
+            client.writer.write(encode_request(HeartbeatRequest(), 1, 1, "long" * 8_000 + end))
+            assert await client.reader.read() == b""
+    (one,) = refusals(caplog)
+    assert one.endswith(f"(client {'long' * 64})")
+
+
 async def test_a_flood_of_garbage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as node:
         for _ in range(5):

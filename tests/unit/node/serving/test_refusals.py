@@ -35,3 +35,16 @@ def test_very_many_causes_are_forgotten(caplog: pytest.LogCaptureFixture) -> Non
     assert len(told(caplog)) == MAX_CAUSES + 1
     log.tell(0, "a peer", "garbage")
     assert len(told(caplog)) == MAX_CAUSES + 2
+
+
+def test_causes_that_are_old_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    """A stranger had a node keep a thousand for good, by asking a thousand times."""
+    now_s = [0.0]
+    log = Refusals(lambda: now_s[0])
+    for cause in range(MAX_CAUSES):
+        log.tell(cause, "a peer", "garbage")
+    now_s[0] = QUIET_S
+    log.tell("another", "a peer", "garbage")
+    assert len(log) == 1
+    log.tell(0, "a peer", "garbage")
+    assert told(caplog)[-1] == "a peer: closed: garbage"
