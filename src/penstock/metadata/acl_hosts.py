@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 _NETWORK: Final = re.compile(r"([^/%]+)/\+?(\d{1,3})")
 _OCTETS: Final = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 HOSTS_KEPT: Final = 4096
+_LONGEST_KEPT: Final = 64
+"""Characters: an address has fewer, and the host of a rule may have 32 kB."""
 
 Network = tuple[int, int, int]
 """The version of IP, how many bits count, and these bits."""
@@ -29,12 +31,18 @@ class Address(NamedTuple):
         return self.version, length, self.number >> (self.bits - length)
 
 
-@lru_cache(HOSTS_KEPT)
 def address_of(host: str) -> Address:
+    return _kept_address(host) if len(host) <= _LONGEST_KEPT else _address_of(host)
+
+
+def _address_of(host: str) -> Address:
     found = _parsed(host.partition("%")[0])
     if found is None:
         return Address(host, 0, 0, 0)
     return Address(str(found), found.version, int(found), found.max_prefixlen)
+
+
+_kept_address: Final = lru_cache(HOSTS_KEPT)(_address_of)
 
 
 def network_of(host: str) -> Network | None:

@@ -307,7 +307,7 @@ class EpochStory(Story):
         heirs = frozenset(replaced.values())
         kept = {after.instance_id for name, (_, after) in members.items() if name in heirs and after is not None}
         found = [
-            change(log.notes.get(name, What.GONE), name, instance)
+            change(log.why(name) or What.GONE, name, instance)
             for name, instance in log.were_members.items()
             if name not in taken_over and (instance is None or instance not in kept)
         ]
@@ -320,7 +320,7 @@ class EpochStory(Story):
 
     def _what(self, log: GroupLog, name: str, before: Any, after: Any, heirs: Collection[str]) -> What:
         if after is None:
-            return log.notes.get(name, What.GONE)
+            return log.why(name) or What.GONE
         if before is None:
             return What.REPLACED if name in heirs else What.JOINED
         return What.SUBSCRIPTION if self.wants_something_else(before, after) else What.METADATA

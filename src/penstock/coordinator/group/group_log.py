@@ -39,7 +39,7 @@ class GroupLog:
         """`slots` as they are written; `length` of them are kept."""
         self.group_id = group_id
         self.notes: Mapping[str, What] = {}
-        """Why members go that this batch takes out."""
+        """Why members go that this batch takes out; by their shortened names (`why`)."""
         self.were_members: Mapping[str, str | None] = {}
         """With their instances, the members of the group while it was of another kind."""
         self._length = length
@@ -59,6 +59,10 @@ class GroupLog:
             epoch = self._read.get(number) or self._decoded(number)
             if epoch is not None:
                 yield epoch
+
+    def why(self, name: str) -> What | None:
+        """A member goes, if that was noted."""
+        return self.notes.get(shortened(name))
 
     def last(self) -> GroupEpoch | None:
         return next(self.newest(), None)

@@ -77,7 +77,7 @@ class Historian:
         """
         notes = self._notes.setdefault(group_id, {})
         for name in (member_id,) if instance_id is None else (member_id, of_instance(instance_id)):
-            notes[name] = what
+            notes[shortened(name)] = what  # each may have 32 kB
             if len(notes) > NOTES:
                 del notes[next(iter(notes))]
 
@@ -136,7 +136,7 @@ class Historian:
         told = frozenset(
             name for one in begun.changes for name in (one.member_id, shortened(of_instance(one.instance_id or "")))
         )
-        notes = {member_id: what for member_id, what in log.notes.items() if shortened(member_id) in told}
+        notes = {member_id: what for member_id, what in log.notes.items() if member_id in told}
         if notes:
             self._notes[log.group_id] = notes
         else:

@@ -31,8 +31,8 @@ T = TypeVar("T")
 _CALLERS_KEPT: Final = 4_096
 _OPERATIONS_AS_NAMES: Final = 20
 """What a client may do with a group takes as long to find out as so many names take."""
-_USUAL_NAME: Final = 256
-"""Characters of a client id: longer ones are not remembered, as each may have 32 kB."""
+USUAL_NAME: Final = 256
+"""Characters of an id of a client or a member: longer ones are not remembered, as each may have 32 kB."""
 
 
 def group_of(request: Any) -> Sequence[str]:
@@ -42,7 +42,7 @@ def group_of(request: Any) -> Sequence[str]:
 def caller_of(context: RequestContext) -> Caller:
     """The same one for all members of a client on a host: what their last heartbeats rest on is kept."""
     client_id = context.client_id or ""
-    caller = _kept_caller if len(client_id) <= _USUAL_NAME else _new_caller
+    caller = _kept_caller if len(client_id) <= USUAL_NAME else _new_caller
     return caller(client_id, context.session.client_host, context.api_version)
 
 

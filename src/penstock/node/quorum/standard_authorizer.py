@@ -27,12 +27,14 @@ from penstock.metadata.security_records import AccessControlEntryRecord, RemoveA
 from penstock.node.metrics.registry import Counter, Gauge, Group, Registry
 from penstock.node.quorum.metadata_log import MetadataLog
 from penstock.node.serving.access import Authorizer, Right, audit_log
-from penstock.node.serving.audit import LONGEST_NAME, Audit
+from penstock.node.serving.audit import Audit
 from penstock.node.serving.session import NODE, Session
 from penstock.protocol.acls import Operation
 from penstock.protocol.errors import ErrorCode, KafkaError
 
 VERDICTS_KEPT: Final = 50_000
+LONGEST_KEPT: Final = 256
+"""Characters of what is asked about, if the verdict is kept: a client may make up 50,000 names."""
 Question = tuple[str, str, str, int, int, str | None]
 """Who, from which host, may do what, on what; None: on any one of a kind."""
 
@@ -183,7 +185,7 @@ class StandardAuthorizer(Authorizer):
         if verdict is not None:
             return verdict
         verdict = self._rules.allows(str(session.principal), session.client_host, right.operation, right.resource, name)
-        return self._keep(question, verdict) if len(name) <= LONGEST_NAME else verdict
+        return self._keep(question, verdict) if len(name) <= LONGEST_KEPT else verdict
 
     def _without_rules(self, session: Session, right: Right) -> bool | None:
         """For nodes, and while the rules are not here; None where they decide."""

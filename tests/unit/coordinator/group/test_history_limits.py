@@ -7,7 +7,7 @@ from tests.unit.coordinator.group.test_history import AT_ONCE, told, who
 from penstock.coordinator.effects import Append
 from penstock.coordinator.group import epoch_story as story
 from penstock.coordinator.group.classic.story import _move
-from penstock.coordinator.group.group_log import MOST_BYTES, RECKONED, encoded
+from penstock.coordinator.group.group_log import MOST_BYTES, NAME_LENGTH, RECKONED, encoded
 from penstock.coordinator.group.records import GroupMetadataValue, HistoryRecord, MemberMetadata
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.protocol.codec import encode
@@ -85,6 +85,9 @@ def test_why_members_go_is_not_remembered_for_ever() -> None:
         historian.because(GROUP, f"m{number}", What.LEFT)
     assert len(historian._notes[GROUP]) <= 1_000
     assert "m4999" in historian._notes[GROUP]
+    historian.because(GROUP, "m" * 32_000, What.PUT_OUT)
+    assert max(map(len, historian._notes[GROUP])) <= NAME_LENGTH, "a member may have called itself so"
+    assert historian._log(GROUP).why("m" * 32_000) is What.PUT_OUT
 
 
 def test_of_very_many_partitions_nobody_reckons_what_has_moved() -> None:

@@ -12,7 +12,7 @@ from penstock.metadata.access_rules import AccessRules
 from penstock.metadata.features import GROUP_VERSION
 from penstock.metadata.image import ClusterImage
 from penstock.node.api.consumer_groups.consumer_group_describe import consumer_group_describe
-from penstock.node.api.consumer_groups.consumer_group_heartbeat import consumer_group_heartbeat
+from penstock.node.api.consumer_groups.consumer_group_heartbeat import _kept_answer, consumer_group_heartbeat
 from penstock.node.api.consumer_groups.describe_group_history import describe_group_history
 from penstock.node.quorum.standard_authorizer import StandardAuthorizer
 from penstock.node.serving.audit import Audit
@@ -37,6 +37,21 @@ class Asked:
 
     def ask(self, _: Any, request: Any, caller: Any, may_describe: Callable[[str], bool]) -> Any:
         self.may_describe = may_describe
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(36, True), (256, True), (257, False), (32_767, False)])
+def test_the_answer_of_a_member_is_kept_that_has_no_long_id(length: int, is_kept: bool) -> None:
+    """Members that have gone had half a gigabyte."""
+    asked = Asked()
+    asked.machine.consumer_goes_on = lambda *_: 5_000
+    groups = SimpleNamespace(find=lambda _: asked, departures=(), now_ms=lambda: 0)
+    broker = SimpleNamespace(image=SimpleNamespace(features={GROUP_VERSION: 1}), groups=groups)
+    context = RequestContext(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, 1, "c", ADA)
+    request = ConsumerGroupHeartbeatRequest(group_id="readers", member_id="m" * length, member_epoch=7)
+    _kept_answer.cache_clear()
+    first, second = (consumer_group_heartbeat(cast("Any", broker), context, request) for _ in range(2))
+    assert first == second
+    assert _kept_answer.cache_info().currsize == is_kept
 
 
 @pytest.mark.parametrize("watches", [False, True])

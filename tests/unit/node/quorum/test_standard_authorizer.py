@@ -296,6 +296,13 @@ def test_names_of_many_megabytes_are_judged_and_not_kept() -> None:
     assert kept < 500_000
 
 
+@pytest.mark.parametrize(("length", "kept"), [(256, 1), (257, 0)])
+def test_verdicts_of_long_names_are_not_kept(length: int, kept: int) -> None:
+    node = Followed()
+    node.may_read(name="f" * length)
+    assert len(node.authorizer._verdicts) == kept
+
+
 @pytest.mark.parametrize("ways", [("NODES", "CONTROLLERS"), ()])
 async def test_it_knows_by_which_ways_other_nodes_come(ways: tuple[str, ...]) -> None:
     """To a node that is alone, none comes."""

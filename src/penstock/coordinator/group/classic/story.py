@@ -184,9 +184,9 @@ def _who(log: GroupLog, before: GroupMetadataValue, value: GroupMetadataValue) -
 
 def _why(log: GroupLog, name: str, instance: str | None) -> What:
     """One with an instance may have had another id when it went, and that was not written."""
-    found = log.notes.get(name)
+    found = log.why(name)
     if found is None and instance is not None:
-        found = log.notes.get(of_instance(instance))
+        found = log.why(of_instance(instance))
     return What.GONE if found is None else found
 
 

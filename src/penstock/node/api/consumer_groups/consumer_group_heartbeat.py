@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from penstock.metadata.features import GROUP_VERSION
-from penstock.node.api.coordinated import caller_of, coordinated
+from penstock.node.api.coordinated import USUAL_NAME, caller_of, coordinated
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_TOPIC
 from penstock.node.serving.handler import RequestContext
@@ -36,7 +36,8 @@ def consumer_group_heartbeat(
     caller = caller_of(context)
     interval_ms = shard.machine.consumer_goes_on(request, caller, broker.groups.now_ms())
     if interval_ms is not None:
-        return _answer(request.member_id, request.member_epoch, interval_ms, context.api_version)
+        answer_of = _kept_answer if len(request.member_id) <= USUAL_NAME else _answer
+        return answer_of(request.member_id, request.member_epoch, interval_ms, context.api_version)
     may_describe = partial(context.shows, DESCRIBE_TOPIC)
     answer: ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse] = shard.ask(
         shard.machine.consumer_heartbeat, request, caller, may_describe
@@ -44,9 +45,11 @@ def consumer_group_heartbeat(
     return answer
 
 
-@lru_cache(ANSWERS_KEPT)
 def _answer(member_id: str, epoch: int, interval_ms: int, version: int) -> bytes:
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
     )
     return encode(response, version)
+
+
+_kept_answer: Final = lru_cache(ANSWERS_KEPT)(_answer)
