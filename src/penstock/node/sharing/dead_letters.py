@@ -25,6 +25,7 @@ from penstock.metadata.configs.effective import topic_text
 from penstock.metadata.resources import ResourceType
 from penstock.node.coordinators.host import HostContext
 from penstock.node.environment.tasks import Tasks
+from penstock.node.metrics.counts import OTHER
 from penstock.node.partitions.partition import Later
 from penstock.node.sharing.dead_letter_topics import create, why_not
 from penstock.node.sharing.group_settings import GroupSettings
@@ -46,6 +47,9 @@ JITTER: Final = 0.2
 MOST_READ: Final = 1024 * 1024
 """Bytes that are read of the log at once, but for a single batch that is larger."""
 TIMEOUT_MS: Final = 30_000
+NAMED_GROUPS: Final = 1_000
+LONGEST_NAME: Final = 256
+"""Characters of a group that is counted by its name."""
 SAY_AGAIN_S: Final = 60.0
 """Of one group the log says the same no sooner."""
 
@@ -66,12 +70,28 @@ Buried = Callable[[Shared, Sequence[DeadLetter]], None]
 
 
 class LettersCounted:
-    """By group."""
+    """By group, for those that had dead letters last. The others share an entry, so that a total never falls."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = NAMED_GROUPS) -> None:
         self.records: Counts[str] = Counts()
         self.requests: Counts[str] = Counts()
         self.failed: Counts[str] = Counts()
+        self._most = most
+        self._named: dict[str, None] = {}
+
+    def name_of(self, group_id: str) -> str:
+        """By which it is counted now."""
+        if len(group_id) > LONGEST_NAME:
+            return OTHER
+        self._named.pop(group_id, None)
+        self._named[group_id] = None
+        if len(self._named) > self._most:
+            oldest = next(iter(self._named))
+            del self._named[oldest]
+            for counts in (self.records, self.requests, self.failed):
+                if oldest in counts:
+                    counts[OTHER] += counts.pop(oldest)
+        return group_id
 
 
 class _Place(NamedTuple):
@@ -120,6 +140,8 @@ class DeadLetterWriter:
                     self._buried(shared, letters)
         finally:
             del self._waiting[shared]
+            if shared.machine.status is not Status.ACTIVE:
+                self._settings.forget(shared.key.group_id)  # it may have ended while letters were written
 
     async def _bury(self, shared: Shared, letters: Sequence[DeadLetter]) -> None:
         """Until all are written, or cannot be."""
@@ -149,7 +171,7 @@ class DeadLetterWriter:
 
     def _give_up(self, shared: Shared, count: int, offset: int, error: KafkaError) -> None:
         group, topic = shared.key.group_id, shared.partition.topic
-        self.counted.failed[group] += 1
+        self.counted.failed[self.counted.name_of(group)] += 1
         now_s = asyncio.get_running_loop().time()
         what = (group, f"{topic} {error}")
         if self._said.get(what, -SAY_AGAIN_S) + SAY_AGAIN_S > now_s:
@@ -176,9 +198,9 @@ class DeadLetterWriter:
         origin = Origin(shared.partition.topic, shared.key.partition, group_id, now_ms - shared.now_ms())
         pack = partial(letter_batch, letters, sources, origin, now_ms, place.max_bytes, may_repeat=may_repeat)
         batch, count = await asyncio.get_running_loop().run_in_executor(None, pack)
-        self.counted.requests[group_id] += 1
+        self.counted.requests[self.counted.name_of(group_id)] += 1
         await self._produce(place, batch)
-        self.counted.records[group_id] += count
+        self.counted.records[self.counted.name_of(group_id)] += count
         return count
 
     async def _place(self, shared: Shared) -> _Place:

@@ -29,7 +29,8 @@ class OfGroup(Value):
 class GroupSettings:
     """Worked out once for what was set, which is another dict whenever something else is.
 
-    Of groups of which nothing was set nothing is kept: whoever asks may make up as many as he likes.
+    Of groups of which nothing was set nothing is kept: whoever asks may make up as many as he likes. Nor is it of those
+    that have no share partition here any more (`forget`).
     """
 
     def __init__(self, config: BrokerConfig, image: ClusterImage) -> None:
@@ -56,6 +57,9 @@ class GroupSettings:
         settings = self._work_out(said, share_version)
         self._known[group_id] = said, share_version, settings
         return settings
+
+    def forget(self, group_id: str) -> None:
+        self._known.pop(group_id, None)
 
     def _work_out(self, said: dict[str, str], share_version: int = 0) -> OfGroup:
         config = self._config

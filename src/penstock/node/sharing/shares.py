@@ -155,6 +155,7 @@ class Shares:
             del of_group[shared.key]
             if not of_group:
                 del self._of_groups[shared.key.group_id]
+                self.settings.forget(shared.key.group_id)
         shared.close()
 
     async def _load(self, shared: Shared) -> None:

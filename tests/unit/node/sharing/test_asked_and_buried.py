@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from penstock.metadata.image import NOBODY
+from penstock.node.metrics.counts import OTHER
 from penstock.node.partitions.partition import Later
 from penstock.node.sharing import dead_letters as letters_module
 from penstock.node.sharing import persister as module
@@ -403,3 +404,12 @@ async def test_what_a_broker_says_of_a_letter(told: list[tuple[int, str | None]]
             await it._produce(place, b"batch")
         assert refused.value.message == raises
     assert asked == [(2, "dead letters", -1, 1)]
+
+
+def test_letters_are_counted_by_the_names_of_so_many_groups_and_a_total_never_falls() -> None:
+    counted, totals = LettersCounted(most=2), []
+    for group in ("a", "b", "a", "c", "long" * 64, "long" * 64 + "er", "b"):
+        counted.records[counted.name_of(group)] += 3
+        totals.append(counted.records.total())
+    assert totals == [3, 6, 9, 12, 15, 18, 21]
+    assert counted.records == {"long" * 64: 3, "b": 3, OTHER: 15}

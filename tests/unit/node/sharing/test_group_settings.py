@@ -114,3 +114,14 @@ def test_what_was_worked_out_is_kept_until_something_else_is_set() -> None:
     assert known.of("g").partitions.delivery_count_limit == 8
     del image.configs[resource]
     assert (known.of("g") is others, len(known)) == (True, 0)
+
+
+def test_a_group_without_share_partitions_has_nothing_here() -> None:
+    image = ClusterImage()
+    image.configs[ConfigResource(ResourceType.GROUP, "g")] = {"share.ordering": "key"}
+    settings = GroupSettings(BrokerConfig.embedded({}), image)
+    found = settings.of("g")
+    for left in (0, 0):
+        settings.forget("g")
+        assert len(settings) == left
+    assert settings.of("g") == found

@@ -119,6 +119,7 @@ class Node:
         self.started: list[str] = []
         self.read: Any = Written(3, 5, [StateBatch(3, 3, RecordState.AVAILABLE, 1, WALL_MS + 40)])
         self.anew = False
+        self.forgotten: list[str] = []
         it = self.it = cast("Any", object.__new__(Shares))
         it._led = {one.key: one for one in led}
         it._of_groups = {}
@@ -134,7 +135,7 @@ class Node:
         settings = SimpleNamespace(
             partitions=SimpleNamespace(ordered_by_key=False), reads_committed=True, begins="latest"
         )
-        it.settings = SimpleNamespace(of=lambda group: settings)
+        it.settings = SimpleNamespace(of=lambda group: settings, forget=self.forgotten.append)
         sessions = self.sessions = cast("Any", SimpleNamespace(has_members=lambda group: self.members))
         sessions.open = lambda *of: of
         it.sessions = sessions
@@ -381,12 +382,10 @@ async def test_what_is_buried_is_written_or_the_last_of_it(writes: bool, members
     [(True, False, False), (False, True, False), (False, False, True), (True, True, False)],
 )
 async def test_it_ends_when_nobody_is_there_and_all_is_written(members: bool, is_writing: bool, ends: bool) -> None:
-    shared = Shared()
-    shared.machine.is_writing = is_writing
-    node = Node(shared)
-    node.members = members
+    shared, node = (one := Shared()), Node(one)
+    shared.machine.is_writing, node.members = is_writing, members
     node.it._end_if_idle(shared)
-    assert node.it._led == ({} if ends else {KEY: shared})
+    assert (node.it._led, node.forgotten) == (({}, ["g"]) if ends else ({KEY: shared}, []))
 
 
 @pytest.mark.parametrize(
