@@ -120,6 +120,7 @@ class BrokerParts:
             quorum=parts.quorum,
             authorizer=parts.authorizer,
         )
+        self.replicas.dropped.listen(self.broker.on_dropped)
         self.group_keeper = GroupKeeper(context, groups, neighbours)
         self.replica_directories = ReplicaDirectories(context, self.replicas.misplaced)
         self.dynamic_configs = DynamicConfigs(config, node.image, config.node_id)

@@ -11,8 +11,9 @@ A response within a session names only the partitions that have something new to
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from uuid import UUID
 
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import Partition
-from penstock.node.serving.slices import Pace, Steps
+from penstock.node.serving.slices import Pace, Slices, Steps
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.requests.fetch import FetchFrame, FetchPartition
 from penstock.replication.partition_follower import PartitionFollower
@@ -35,6 +36,9 @@ CHANGES_A_STEP = 250
 """Of what a session has; each takes about a microsecond."""
 LOOK_AT_ALL_S = 5.0
 """How often a session of very many partitions is looked at as a whole."""
+LET_GO_S = 5.0
+"""So long after a partition has gone all sessions are looked at, once for all that have gone by then."""
+LET_GO_AT_ONCE = 1_000
 _LAST_EPOCH = 2**31 - 1
 _NO_SESSION = 0
 
@@ -212,7 +216,8 @@ class FetchSessions:
         self._remembered = 0
         self.ended: list[Session] = []
         self.tasks = Tasks()
-        """Remove the standing waits of sessions that have ended."""
+        """Remove the standing waits of sessions that have ended, and what is kept of partitions that have gone."""
+        self._lets_go = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -283,6 +288,18 @@ class FetchSessions:
             if session.keeps_marks:
                 self.ended.append(session)
 
+    def on_partition_gone(self, slices: Slices) -> None:
+        """It may be kept, with its log, by sessions of clients that ask no more."""
+        if not self._lets_go and self._sessions:
+            self._lets_go = True
+            self.tasks.start(self._let_go(slices), "partitions that have gone, in fetch sessions")
+
+    async def _let_go(self, slices: Slices) -> None:
+        await asyncio.sleep(LET_GO_S)
+        self._lets_go = False
+        for session in list(self._sessions.values()):
+            await slices.each(list(session.wanted.values()), LET_GO_AT_ONCE, _let_go_of_ended)
+
     def _update(self, session: Session, frame: FetchFrame) -> Steps[None]:
         """In steps, between which the session may be closed, but not asked: it has its next epoch already."""
         before, pace = len(session.wanted), Pace(CHANGES_A_STEP)
@@ -315,6 +332,12 @@ def _changes(session: Session, frame: FetchFrame) -> Iterator[None]:
         for partition in asked.partitions:
             session.ask((name, partition.index), partition)
             yield
+
+
+def _let_go_of_ended(some: Sequence[Wanted]) -> None:
+    for wanted in some:
+        if wanted.partition is not None and wanted.partition.role is None:
+            wanted.partition = wanted.role = None
 
 
 def wanted_in(frame: FetchFrame, *, uses_topic_ids: bool) -> dict[Key, Wanted]:

@@ -118,6 +118,10 @@ class Broker:
         """What is to be done when the connection of that number has gone."""
         self._sharing: Shares | None = None
 
+    def on_dropped(self, _: Partition) -> None:
+        """This node has it no more."""
+        self.fetch_sessions.on_partition_gone(self.slices)
+
     @property
     def transactions(self) -> TransactionCoordinator:
         return cast("TransactionCoordinator", self.coordinators.for_keys(TRANSACTIONS))
@@ -132,6 +136,7 @@ class Broker:
 
     async def stop(self) -> None:
         """End what it does beside its parts, which others stop."""
+        await self.fetch_sessions.tasks.stop()
         if self._consumed is not None:
             await self._consumed.stop()
 

@@ -9,12 +9,21 @@ from typing import Any
 
 import pytest
 from tests.unit.node.on_disk import NODE_ID, TOPIC_ID, Node, batch, node_on
+from tests.unit.node.turns import until
 
-from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
+from penstock.metadata.records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from penstock.node.api.broker.fetch import WIDE
 from penstock.node.api.fetching import FetchReader
+from penstock.node.partitions import fetch_sessions
 from penstock.node.partitions.fetch_sessions import LOOK_AT_ALL_S, FetchSessions, Wanted
 from penstock.node.serving.dispatch import Waiting
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -220,3 +229,32 @@ async def test_waits_go_with_what_is_forgotten_and_with_the_session(node: Node, 
     async with asyncio.timeout(10):
         while waits(node):
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("replica", [FOLLOWER, -1], ids=["follower", "consumer"])
+async def test_of_a_topic_that_has_gone_an_idle_session_keeps_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch, replica: int
+) -> None:
+    """Its client may come in an hour, or never: with the logs of very many topics that was half a gigabyte."""
+    monkeypatch.setattr(fetch_sessions, "LET_GO_S", 0)
+    sessions = node.broker.fetch_sessions
+    node.replicas.dropped.listen(node.broker.on_dropped)
+    await Follower(node, replica).opened()
+    (session,) = sessions._sessions.values()
+    assert {one.partition for one in session.wanted.values()} == set(node.table)
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert len(sessions.tasks) == 1, "for all partitions"
+    await node.replicas.settled()
+    await until(lambda: not sessions.tasks)
+    assert not [one for one in session.wanted.values() if one.partition is not None or one.role is not None]
+
+
+async def test_what_is_led_elsewhere_for_a_moment_is_looked_up_anew(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "LET_GO_S", 0)
+    follower = await Follower(node).opened()
+    node.partition(index=3).resign()
+    node.broker.on_dropped(node.partition(index=3))
+    await until(lambda: not node.broker.fetch_sessions.tasks)
+    assert [one.error_code for one in (await follower.poll()).values()] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
