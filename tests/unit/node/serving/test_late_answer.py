@@ -18,7 +18,7 @@ from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from penstock.protocol.requests.api import ApiKey, OwnApiKey
+from penstock.protocol.requests.api import ApiKey, OwnApiKey, api_of
 from penstock.protocol.schema import Message
 
 HOUR_NS = 3_600_000_000_000
@@ -163,9 +163,28 @@ async def test_who_waits_for_others_is_forgotten_with_its_client_and_what_is_bei
         assert waiting[0].cancelled() is ends_with_client
 
 
-def test_those_who_wait_for_other_members_end_with_their_clients() -> None:
-    parked = {key for key, handler in load_handlers().items() if handler.ends_with_client}
-    assert parked == {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+WITH_CLIENTS = {ApiKey.SYNC_GROUP, ApiKey.JOIN_GROUP, ApiKey.DELETE_RECORDS, ApiKey.SHARE_FETCH}
+"""They wait for members, followers or records, for weeks if their clients say so."""
+NOT_AS_LONG = {
+    ApiKey.LIST_OFFSETS: "it waits for nobody",
+    ApiKey.INIT_PRODUCER_ID: "it tells of transactions",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "it tells of rebalances",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "it tells of rebalances",
+}
+"""Requests that name a time, and are not held for that."""
+
+
+def test_who_waits_as_long_as_its_client_says_ends_with_it_or_with_the_patience_of_the_node() -> None:
+    """What the controller is asked ends in time (`clients_deadline`), and what peers ask (`MAX_WAIT_MS`)."""
+    handlers = load_handlers()
+    assert {key for key, handler in handlers.items() if handler.ends_with_client} == WITH_CLIENTS
+    left = {
+        key
+        for key, handler in handlers.items()
+        if any("timeout" in name or "wait" in name for name in api_of(key).request_class.__annotations__)
+        and not (handler.raw or handler.ends_with_client or handler.asks_controller)
+    }
+    assert left == set(NOT_AS_LONG)
 
 
 def test_what_waits_as_long_as_its_client_says_or_creates_topics_is_known() -> None:

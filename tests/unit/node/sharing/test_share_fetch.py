@@ -63,6 +63,19 @@ async def test_a_member_waits_for_records(tmp_path: Path) -> None:
         assert acquired(await waiting) == [(0, 0, 1)]
 
 
+async def test_nothing_is_left_of_a_request_whose_client_goes_while_it_waits(tmp_path: Path) -> None:
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        await ann.fetch(max_wait_ms=0)
+        waiting = asyncio.ensure_future(ann.fetch(max_wait_ms=2**31 - 1))
+        await until(lambda: waits(node))
+        waiting.cancel()
+        await until(waiting.done)
+        assert not waits(node)
+        node.produce(b"a")
+        assert await ann.acquire(max_wait_ms=0, share_session_epoch=2) == [(0, 0, 1)]
+
+
 async def test_a_member_waits_for_what_another_has(tmp_path: Path) -> None:
     async with sharing_node(tmp_path) as (node, _):
         node.commit(EARLIEST)

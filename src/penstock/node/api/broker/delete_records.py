@@ -39,6 +39,7 @@ NO_LOW_WATERMARK = -1
     rule=(Each(DELETE_TOPIC, ("topics",), "topics"),),
     parts=(("topics", "topics"),),
     polls=True,
+    ends_with_client=True,
 )
 def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest

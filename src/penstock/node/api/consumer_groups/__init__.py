@@ -72,7 +72,8 @@ def _share_group(request: Any) -> Iterable[str]:
 def _of_members(key: ApiKey, *, fetches: bool = False) -> Handler:
     """What a member of a share group asks the leaders of partitions."""
     rule = (Whole(READ_GROUP, _share_group), Within(READ_TOPIC, "for each topic"))
-    return Handler(int(key), 1, 2, _of_shares(key), rule, feature=SHARE_VERSION, has_files=fetches, polls=fetches)
+    handler = Handler(int(key), 1, 2, _of_shares(key), rule, feature=SHARE_VERSION)
+    return handler.replace(has_files=True, polls=True, ends_with_client=True) if fetches else handler
 
 
 HANDLERS: Final = {
