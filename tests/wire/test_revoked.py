@@ -85,7 +85,7 @@ async def test_a_connection_ends_with_its_certificate(
 ) -> None:
     async with node(authority, tmp_path) as running:
         async with connected(running, authority, authority.ada) as of_ada:
-            (shown,) = (one._shown for one in running.parts.tls._listeners if len(one._shown))
+            (shown,) = (one._shown for one in running.parts.tls._listeners.values() if len(one._shown))
             (one,) = shown._known.values()
             shown._now_ms = lambda: one.expires_ms - 1
             await running.parts.tls.refresh()

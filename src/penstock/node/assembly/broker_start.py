@@ -132,7 +132,7 @@ class BrokerParts:
         dispatcher = Dispatcher(self.broker, node.counts, environment.clock_ns)
         self.connections = Connections(dispatcher, connection_limits(config), loop, parts.throttling)
         self._server = Server(self.connections, parts.secured(self.connections))
-        self._added_listeners = AddedListeners(config, environment, self._server)
+        self._added_listeners = AddedListeners(config, environment, self._server, parts.closed)
         self.lifecycle = BrokerLifecycle(
             _identity(parts, listeners, was_clean=was_clean),
             parts.channel,

@@ -63,10 +63,13 @@ class DynamicConfigs:
 class AddedListeners:
     """Call `follow` when the broker serves, and with each change of its configuration after that."""
 
-    def __init__(self, config: BrokerConfig, environment: Environment, server: Server) -> None:
+    def __init__(
+        self, config: BrokerConfig, environment: Environment, server: Server, closed: Callable[[str], None]
+    ) -> None:
         self._config = config
         self._environment = environment
         self._server = server
+        self._closed = closed
         self._open: list[Listener] = []
         self._turn = asyncio.Lock()
         self._tasks = Tasks()
@@ -90,6 +93,7 @@ class AddedListeners:
             for listener in [one for one in self._open if one not in wanted]:
                 self._open.remove(listener)
                 self._server.close(listener.name)
+                self._closed(listener.name)
             for listener in wanted:
                 if listener not in self._open:
                     await self._listen(listener)
@@ -105,6 +109,7 @@ class AddedListeners:
             await self._server.listen([bound])
         except ValueError as error:
             bound.close()
+            self._closed(listener.name)
             logger.error("cannot listen on %s: %s", listener, error)
             return
         self._open.append(listener)

@@ -197,6 +197,13 @@ class QuorumParts:
         if "tls" in self.__dict__:
             self.tls.refresh_soon()
 
+    def closed(self, listener: str) -> None:
+        """A listener of a running node has gone."""
+        if "tls" in self.__dict__:
+            self.tls.closed(listener)
+        if "sasl" in self.__dict__:
+            self.sasl.closed(listener)
+
     @property
     def is_unprotected(self) -> bool:
         """Whether this node has to stop because it may serve no client."""

@@ -155,6 +155,10 @@ class NodeSasl:
         self._listeners[name] = listener
         return listener
 
+    def closed(self, listener: str) -> None:
+        """Nobody logs in that way any more."""
+        self._listeners.pop(listener, None)
+
     def credentials_at(self, listener: str) -> Credentials | TokenCredentials:
         """As whom this node logs in on a listener of other nodes. Raises ConfigError."""
         return _credentials(login_at(self._config, listener))

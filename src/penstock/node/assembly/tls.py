@@ -107,7 +107,7 @@ class NodeTls:
         """Of each, the certificate whose end was told, and so many days before."""
         self._faults: dict[Use, str] = {}
         """Why what is in the files now is not used; told once."""
-        self._listeners: list[TlsListener] = []
+        self._listeners: dict[str, TlsListener] = {}
         self._shown: dict[Use, ShownCertificates] = {}
         """Of nodes to which this one comes."""
         self._tasks = Tasks()
@@ -121,8 +121,15 @@ class NodeTls:
         shown = ShownCertificates(self._kept(Use(name, "serving")), self._now_ms)
         protocol, rules = endpoint.security_protocol, rules_of(self._config, name)
         listener = TlsListener(connections, protocol, shown, rules, self._new_buffers(), accept)
-        self._listeners.append(listener)
+        self._listeners[name] = listener
         return listener.accept
+
+    def closed(self, listener: str) -> None:
+        """Nobody comes that way any more."""
+        use = Use(listener, "serving")
+        self._listeners.pop(listener, None)
+        for kept in (self._keys, self._told, self._faults):
+            kept.pop(use, None)
 
     def asking(self, listener: str, credentials: Credentials | TokenCredentials | None) -> Security:
         """For connections to a listener of other nodes, with a log-in or without. TlsConfigError."""
@@ -141,7 +148,7 @@ class NodeTls:
         """
         for use, keys in list(self._keys.items()):
             await self._refresh(use, keys)
-        for listener in self._listeners:
+        for listener in list(self._listeners.values()):
             listener.look()
         for shown in self._shown.values():
             shown.look()
@@ -173,6 +180,8 @@ class NodeTls:
                 logger.info("keys and certificates of %s were replaced", use)
         except TlsConfigError as error:
             fault = str(error)
+        if self._keys.get(use) is not keys:
+            return  # its listener was closed meanwhile
         if fault and fault != self._faults.get(use):
             logger.error("keys and certificates of %s stay as they were: %s", use, fault)
         self._faults[use] = fault

@@ -71,7 +71,7 @@ async def test_why_a_listener_cannot_be_had_is_logged(caplog: pytest.LogCaptureF
     node = Node()
     node.commit("1", "listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT")
     node.commit("1", "listeners", f"{node.config.text('listeners')},EXTRA://127.0.0.1:9")
-    added = AddedListeners(node.config, cast("Any", SimpleNamespace(bind=bind)), cast("Any", None))
+    added = AddedListeners(node.config, cast("Any", SimpleNamespace(bind=bind)), cast("Any", None), print)
     added.follow()
     while not caplog.text:
         await asyncio.sleep(0)
@@ -86,7 +86,12 @@ class Listening:
         self.did: list[str] = []
         self.error = error
         server = SimpleNamespace(listen=self.listen, close=lambda name: self.did.append(f"closes {name}"))
-        self.added = AddedListeners(config, cast("Any", SimpleNamespace(bind=self.bind)), cast("Any", server))
+        self.added = AddedListeners(
+            config, cast("Any", SimpleNamespace(bind=self.bind)), cast("Any", server), self.forget
+        )
+
+    def forget(self, name: str) -> None:
+        self.did.append(f"forgets {name}")
 
     def bind(self, endpoint: Any, **_: object) -> Any:
         self.did.append(f"binds {endpoint.listener} {endpoint.host} {endpoint.port}")
@@ -107,11 +112,12 @@ class Listening:
 
 
 OPENS = ["binds EXTRA 127.0.0.1 9", "listens on 1"]
+IN_VAIN = [*OPENS, "lets go", "forgets EXTRA"]
 
 
 @pytest.mark.parametrize(
     ("error", "first", "again", "gone"),
-    [(None, OPENS, [], ["closes EXTRA"]), (ValueError("twice"), [*OPENS, "lets go"], [*OPENS, "lets go"], [])],
+    [(None, OPENS, [], ["closes EXTRA", "forgets EXTRA"]), (ValueError("twice"), IN_VAIN, IN_VAIN, [])],
 )
 async def test_a_listener_that_is_added_is_open_until_it_is_taken_away(
     caplog: pytest.LogCaptureFixture, error: ValueError | None, first: list[str], again: list[str], gone: list[str]

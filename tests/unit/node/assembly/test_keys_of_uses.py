@@ -48,7 +48,7 @@ class Node:
         self.caplog = caplog
         self.it = cast("Any", NodeTls.__new__(NodeTls))
         self.it._now_ms = lambda: 5
-        self.it._told, self.it._faults, self.it._listeners, self.it._shown = {}, {}, [], {}
+        self.it._told, self.it._faults, self.it._listeners, self.it._shown = {}, {}, {}, {}
         self.it._keys = {use: kept[use.side] for use in (SERVING, ASKING) if use.side in kept}
 
     async def said(self) -> list[str]:
@@ -115,10 +115,28 @@ async def test_connections_whose_certificates_hold_no_longer_end_with_each_look(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     node, looked = Node(caplog), list[str]()
-    node.it._listeners = [SimpleNamespace(look=lambda: looked.append("listener"))]
+    node.it._listeners = {"A": SimpleNamespace(look=lambda: looked.append("listener"))}
     node.it._shown = {ASKING: SimpleNamespace(look=lambda: looked.append("asking"))}
     assert await node.said() == []
     assert looked == ["listener", "asking"]
+
+
+async def test_of_a_listener_that_was_closed_no_file_is_read_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    """One that comes and goes over and over had its files read, and was looked at, once for each time."""
+    serving, asking = Kept(3), Kept(3)
+    node = Node(caplog, serving=serving, asking=asking)
+    node.it._listeners = {"A": SimpleNamespace(look=lambda: None)}
+    assert len(await node.said()) == 2
+    for _ in range(2):
+        node.it.closed("A")
+        assert [list(kept) for kept in (node.it._keys, node.it._told, node.it._faults)] == [[ASKING]] * 3
+        assert node.it._listeners == {}
+        serving.days = 0
+        assert await node.said() == []
+    node.it._keys[SERVING] = serving
+    serving.refresh = lambda: bool(node.it.closed("A"))  # type: ignore[method-assign]  # while a thread reads them
+    assert await node.said() == []
+    assert SERVING not in node.it._faults
 
 
 class Shown:

@@ -231,14 +231,14 @@ async def test_listeners_come_and_go_with_the_configuration() -> None:
         it._open.append(listener)
 
     server = SimpleNamespace(close=lambda name: did.append(f"closes {name}"))
-    it = AddedListeners(config(), cast("Any", None), cast("Any", server))
+    it = AddedListeners(config(), cast("Any", None), cast("Any", server), lambda name: did.append(f"forgets {name}"))
     it._listen = listen  # type: ignore[method-assign]
     one, two, other = Listener("A", "h", 1), Listener("B", "h", 2), Listener("A", "h", 3)
     for wanted, done in (
         ((one, two), ["opens A://h:1", "opens B://h:2"]),
         ((one, two), []),
-        ((other, two), ["closes A", "opens A://h:3"]),
-        ((), ["closes B", "closes A"]),
+        ((other, two), ["closes A", "forgets A", "opens A://h:3"]),
+        ((), ["closes B", "forgets B", "closes A", "forgets A"]),
     ):
         did.clear()
         await it._settle(wanted)
