@@ -174,6 +174,12 @@ class Heartbeats:
     def forget(self, broker_id: int) -> None:
         self._draft.sessions.pop(broker_id, None)
 
+    def unregistered(self, broker_id: int) -> None:
+        """One of that id that comes later has a newer epoch than all that this one has lost."""
+        self.forget(broker_id)
+        self._draft.lost_until.pop(broker_id, None)
+        self._draft.untold.discard(broker_id)
+
     def is_alive(self, broker_id: int, epoch: int, now_ms: int) -> bool:
         """Whether that registration of a broker is held by a living process, as far as one can know.
 

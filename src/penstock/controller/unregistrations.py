@@ -28,7 +28,7 @@ def decide_unregister_broker(
         message = f"Broker {broker.node_id} lives, and leads within its lease: stop it before"
         return Decision([], UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message))
     moves = left_by(state, broker.node_id, Going.FENCED)
-    state.heartbeats.forget(broker.node_id)
+    state.heartbeats.unregistered(broker.node_id)
     gone = UnregisterBrokerRecord(broker_id=broker.node_id, broker_epoch=broker.epoch)
     return Decision([*moves, gone], UnregisterBrokerResponse(error_message=None))
 

@@ -6,13 +6,18 @@ One try each. A refusal goes back to the machine, which decides whether to ask a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.coordinator.effects import AtShareCoordinators, Calculation, Job, Markers, NewProducerId, ToController
 from penstock.metadata.image import NOBODY
-from penstock.metadata.records import MetadataRecord, PartitionChangeRecord, RemoveTopicRecord
+from penstock.metadata.records import (
+    MetadataRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    UnregisterBrokerRecord,
+)
 from penstock.metadata.topics import NO_LEADER_CHANGE
 from penstock.node.controlling.broker_context import BrokerContext
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -58,6 +63,7 @@ class Errands:
         return await self.ask_broker(self.leader_of(job.topic, job.partition), job.request, job.answer)
 
     def on_metadata(self, records: Sequence[MetadataRecord]) -> None:
+        self._let_go([record.broker_id for record in records if isinstance(record, UnregisterBrokerRecord)])
         if self._markers is not None and any(
             isinstance(record, RemoveTopicRecord)
             or (isinstance(record, PartitionChangeRecord) and record.leader != NO_LEADER_CHANGE)
@@ -66,8 +72,14 @@ class Errands:
             self._markers.follow()
 
     def on_new_image(self) -> None:
+        self._let_go({broker_id for broker_id, _ in self._links}.difference(self._context.image.brokers))
         if self._markers is not None:
             self._markers.follow()
+
+    def _let_go(self, brokers: Collection[int]) -> None:
+        """They are gone for good."""
+        for key in [key for key in self._links if key[0] in brokers] if brokers else ():
+            self._links.pop(key).give_up("the broker was unregistered")
 
     def _marker_sender(self) -> MarkerSender:
         from penstock.node.coordinators.markers import MarkerSender  # few nodes coordinate transactions

@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 NOBODY = -1
 MAX_LEARNED = 1_000
 """Addresses told by peers that are kept; any client that reaches the listener may tell some."""
+MAX_LINKS = 1_000
+"""To nodes that were asked last; whoever may add voters may make some up."""
 PRE_VOTES = 2
 
 
@@ -126,26 +128,37 @@ class PacedLink:
         self.failures += 1
         self._not_before_s = asyncio.get_running_loop().time() + backoff_s
 
+    def give_up(self) -> None:
+        self._link.give_up("very many other nodes were asked since")
+
     async def close(self) -> None:
         await self._link.close()
 
 
 class PacedLinks:
+    """Those used last."""
+
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._links: dict[int | Address, PacedLink] = {}
+        self._gone = Traffic()
+        """Of those that made room."""
 
     def get(self, place: int | Address) -> PacedLink | None:
         return self._links.get(place)
 
     def to(self, place: int | Address) -> PacedLink:
-        if place not in self._links:
-            self._links[place] = PacedLink(place, self._settings)
-        return self._links[place]
+        link = self._links.pop(place, None) or PacedLink(place, self._settings)
+        self._links[place] = link
+        if len(self._links) > MAX_LINKS:
+            oldest = self._links.pop(next(iter(self._links)))
+            self._gone = self._gone.plus(oldest.traffic)
+            oldest.give_up()
+        return link
 
     @property
     def traffic(self) -> Traffic:
-        return reduce(Traffic.plus, (link.traffic for link in self._links.values()), Traffic())
+        return reduce(Traffic.plus, (link.traffic for link in self._links.values()), self._gone)
 
     async def close(self) -> None:
         for link in self._links.values():

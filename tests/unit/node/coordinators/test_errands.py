@@ -14,7 +14,15 @@ from penstock.client.errors import ConnectionFailedError
 from penstock.coordinator.effects import Calculation, Effect, Job, ToController, ToLeader
 from penstock.metadata.configs.broker_config import BrokerConfig
 from penstock.metadata.image import ClusterImage
-from penstock.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from penstock.metadata.records import (
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
 from penstock.node.coordinators.errands import Errands, Tell
 from penstock.node.coordinators.hosted import Hosted
 from penstock.node.environment.alarm import Turns
@@ -71,6 +79,30 @@ async def test_a_leader_is_asked_over_a_connection_that_stays() -> None:
     assert elsewhere.connected == [4]
     await made.stop()
     assert elsewhere.closed
+
+
+@pytest.mark.parametrize("by_snapshot", [False, True])
+async def test_the_connection_to_a_broker_that_was_unregistered_goes(by_snapshot: bool) -> None:
+    elsewhere = Elsewhere("answer")
+    made = errands(elsewhere)
+    image = made._context.image
+    image.apply(RegisterBrokerRecord(broker_id=4))
+    await made.done(to_leader())
+    await made.ask_broker(4, HeartbeatRequest(), HeartbeatResponse, lane="markers")
+
+    def hears(record: MetadataRecord) -> list[int]:
+        image.apply(record)
+        if by_snapshot:
+            made.on_new_image()
+        else:
+            made.on_metadata([record])
+        return [broker for broker, _ in made._links]
+
+    assert hears(RegisterBrokerRecord(broker_id=5)) == [4, 4]
+    assert hears(UnregisterBrokerRecord(broker_id=5)) == [4, 4]
+    assert hears(UnregisterBrokerRecord(broker_id=4)) == []
+    assert elsewhere.closed
+    await made.stop()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from tests.unit.client.fake_broker import FakeBroker, Reply, fake_broker
 
 from penstock.client.settings import ClientSettings
-from penstock.node.quorum.peers import MAX_LEARNED, Lane, Peers, Place
+from penstock.node.quorum import peers as module
+from penstock.node.quorum.peers import MAX_LEARNED, Lane, PacedLinks, Peers, Place
 from penstock.node.quorum.ports import PeerAnswer
 from penstock.protocol.address import Address
 from penstock.protocol.errors import ErrorCode
@@ -349,3 +350,21 @@ async def test_who_goes_waits_for_those_who_are_there_only(told: Told) -> None:
 def connections(broker: FakeBroker) -> int:
     """How many connections there were: each begins with this request."""
     return sum(header.api_key == ApiKey.API_VERSIONS for header, _ in broker.requests)
+
+
+async def test_nodes_that_are_asked_no_more_make_room(monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
+    """Whoever may add voters may make them up; nodes that leave had their links kept, with what came over them last."""
+    monkeypatch.setattr(module, "MAX_LINKS", 2)
+    async with fake_broker(answering) as broker:
+        links = PacedLinks(ClientSettings())
+        first = links.to(1)
+        connection = await first.opened(lambda: broker.address)
+        traffic = links.traffic
+        links.to(2)
+        assert links.to(1) is first, "it is kept while it is used"
+        for node_id in range(3, 9):
+            links.to(node_id)
+        assert (len(links._links), links.get(1), links.get(2)) == (2, None, None)
+        assert connection.closed
+        assert links.traffic == traffic
+        await links.close()
