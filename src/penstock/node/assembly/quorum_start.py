@@ -176,11 +176,6 @@ class QuorumParts:
 
         return NodeSasl(self.context, self.log, self._seen.image.security, lambda: self.watch.has_begun)
 
-    def reload_sasl(self) -> None:
-        """Dynamic keys have changed."""
-        if "sasl" in self.__dict__:
-            self.sasl.reload()
-
     def secured(self, connections: Connections) -> Callable[[OwnEndpoint, Callable[[], Connection]], Accept]:
         """For a server: what accepts the connections of an endpoint, with a log-in or over TLS by its protocol."""
 
@@ -192,17 +187,17 @@ class QuorumParts:
 
         return secured
 
-    def refresh_tls(self) -> None:
+    def reload(self) -> None:
         """Settings of a running node have changed."""
+        if "sasl" in self.__dict__:
+            self.sasl.reload()
         if "tls" in self.__dict__:
             self.tls.refresh_soon()
 
     def closed(self, listener: str) -> None:
         """A listener of a running node has gone."""
-        if "tls" in self.__dict__:
-            self.tls.closed(listener)
-        if "sasl" in self.__dict__:
-            self.sasl.closed(listener)
+        for part in self.__dict__.keys() & {"sasl", "tls"}:
+            self.__dict__[part].closed(listener)
 
     @property
     def is_unprotected(self) -> bool:

@@ -186,10 +186,10 @@ async def test_how_connections_of_a_listener_are_taken(protocol: str, accepts: s
 
 async def test_keys_are_read_again_where_there_are_any() -> None:
     parts = Parts()
-    parts.it.refresh_tls()
+    parts.it.reload()
     assert parts.did == []
     keyed = Parts("tls")
-    keyed.it.refresh_tls()
+    keyed.it.reload()
     assert keyed.did == ["refresh tls"]
 
 

@@ -28,10 +28,20 @@ def test_leaders_are_balanced_unless_one_of_two_keys_says_no(keys: dict[str, str
     assert controller_settings(BrokerConfig.embedded(keys)).leader_balance.interval_ms == interval_ms
 
 
+def test_what_looks_after_a_listener_that_was_closed_hears_of_it_where_there_is_any() -> None:
+    parts, told = QuorumParts.__new__(QuorumParts), list[str]()
+    parts.closed("A")
+    assert not vars(parts)
+    for name in ("sasl", "tls"):
+        vars(parts)[name] = SimpleNamespace(closed=told.append)
+    parts.closed("A")
+    assert told == ["A", "A"]
+
+
 def test_log_ins_are_read_again_where_there_are_any() -> None:
     parts, times = QuorumParts.__new__(QuorumParts), []
-    parts.reload_sasl()
+    parts.reload()
     assert "sasl" not in vars(parts), "nobody logs in so far"
     vars(parts)["sasl"] = SimpleNamespace(reload=lambda: times.append(1))
-    parts.reload_sasl()
+    parts.reload()
     assert len(times) == 1
