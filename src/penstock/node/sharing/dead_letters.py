@@ -140,8 +140,6 @@ class DeadLetterWriter:
                     self._buried(shared, letters)
         finally:
             del self._waiting[shared]
-            if shared.machine.status is not Status.ACTIVE:
-                self._settings.forget(shared.key.group_id)  # it may have ended while letters were written
 
     async def _bury(self, shared: Shared, letters: Sequence[DeadLetter]) -> None:
         """Until all are written, or cannot be."""

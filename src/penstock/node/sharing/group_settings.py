@@ -30,7 +30,7 @@ class GroupSettings:
     """Worked out once for what was set, which is another dict whenever something else is.
 
     Of groups of which nothing was set nothing is kept: whoever asks may make up as many as he likes. Nor is it of those
-    that have no share partition here any more (`forget`).
+    that have no share partition here: who makes one has them kept, until `forget`.
     """
 
     def __init__(self, config: BrokerConfig, image: ClusterImage) -> None:
@@ -44,7 +44,7 @@ class GroupSettings:
         """Groups of which something is kept."""
         return len(self._known)
 
-    def of(self, group_id: str) -> OfGroup:
+    def of(self, group_id: str, *, keeps: bool = False) -> OfGroup:
         said = self._image.configs.get(ConfigResource(ResourceType.GROUP, group_id), NOTHING)
         if said is NOTHING:
             self._known.pop(group_id, None)
@@ -55,7 +55,8 @@ class GroupSettings:
         if known is not None and known[0] is said and known[1] == share_version:
             return known[2]
         settings = self._work_out(said, share_version)
-        self._known[group_id] = said, share_version, settings
+        if keeps or known is not None:
+            self._known[group_id] = said, share_version, settings
         return settings
 
     def forget(self, group_id: str) -> None:

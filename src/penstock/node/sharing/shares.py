@@ -116,7 +116,7 @@ class Shares:
         self._check_runs()
         partition = self._find(*place)
         key = ShareKey(group_id, *place)
-        shared, settings = self._led.get(key), self.settings.of(group_id)
+        shared, settings = self._led.get(key), self.settings.of(group_id, keeps=True)
         if shared is not None and (not shared.is_led or self._is_of_another_kind(shared, settings)):
             self._end(shared)
             shared = None

@@ -105,7 +105,7 @@ def test_what_was_worked_out_is_kept_until_something_else_is_set() -> None:
     others = known.of("g")
     assert (known.of("h") is others, len(known)) == (True, 0)
     image.configs[resource] = {"share.delivery.count.limit": "7"}
-    first = known.of("g")
+    first = known.of("g", keeps=True)
     assert (known.of("g") is first, first.partitions.delivery_count_limit, len(known)) == (True, 7, 1)
     image.features[SHARE_VERSION] = SINCE
     second = known.of("g")
@@ -120,8 +120,9 @@ def test_a_group_without_share_partitions_has_nothing_here() -> None:
     image = ClusterImage()
     image.configs[ConfigResource(ResourceType.GROUP, "g")] = {"share.ordering": "key"}
     settings = GroupSettings(BrokerConfig.embedded({}), image)
-    found = settings.of("g")
-    for left in (0, 0):
+    assert settings.of("g") is not (found := settings.of("g")), "who asks about it as about any other"
+    kept = settings.of("g", keeps=True)
+    assert (settings.of("g") is kept, kept, len(settings)) == (True, found, 1)
+    for _ in range(2):
         settings.forget("g")
-        assert len(settings) == left
-    assert settings.of("g") == found
+        assert (settings.of("g"), len(settings)) == (found, 0)

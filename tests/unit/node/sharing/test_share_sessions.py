@@ -281,7 +281,11 @@ async def test_nothing_is_kept_of_a_group_of_which_nothing_was_set(tmp_path: Pat
         await ann.acknowledge()
         assert len(settings) == 0
         node.commit(EARLIEST)
-        assert (settings.of("g").begins, settings.of("h").begins, len(settings)) == ("earliest", "latest", 1)
+        assert (settings.of("g").begins, settings.of("h").begins, len(settings)) == ("earliest", "latest", 0)
+        for epoch, kept in ((0, 1), (-1, 0)):
+            ann.epoch = epoch
+            await ann.fetch(max_wait_ms=0)
+            assert len(settings) == kept, "with the last session the last share partition goes"
 
 
 async def test_a_session_that_begins_while_the_former_one_ends_keeps_what_it_has(

@@ -135,7 +135,7 @@ class Node:
         settings = SimpleNamespace(
             partitions=SimpleNamespace(ordered_by_key=False), reads_committed=True, begins="latest"
         )
-        it.settings = SimpleNamespace(of=lambda group: settings, forget=self.forgotten.append)
+        it.settings = SimpleNamespace(of=lambda group, keeps=False: settings, forget=self.forgotten.append)
         sessions = self.sessions = cast("Any", SimpleNamespace(has_members=lambda group: self.members))
         sessions.open = lambda *of: of
         it.sessions = sessions
