@@ -42,30 +42,35 @@ class AwaitedFollowers:
         if leader is None:
             return
         now_ms = self._now_ms()
+        self._give_up(now_ms)
         for replica in leader.isr:
             if replica in leader.followers:
-                awaited = self._awaited.setdefault(replica, deque())
-                while awaited and awaited[0][-1] <= now_ms:
-                    awaited.popleft()
-                awaited.append((partition, leader, now_ms + PATIENCE_MS))
+                self._awaited.setdefault(replica, deque()).append((partition, leader, now_ms + PATIENCE_MS))
                 for poll in list(self._polls.get(replica, ())):
                     poll.cut_short()
 
     def wait_ms(self, replica: int, longest_ms: int) -> int:
         """How long a poll of this follower may wait that asks to wait for `longest_ms`."""
-        awaited = self._awaited.get(replica)
-        if awaited is None:
+        if not self._awaited:
             return longest_ms
-        now_ms = self._now_ms()
+        self._give_up(self._now_ms())
+        awaited = self._awaited.get(replica)
         while awaited:
-            partition, leader, until_ms = awaited[0]
+            partition, leader, _ = awaited[0]
             state = leader.followers.get(replica)
-            is_open = partition.leader is leader and state is not None and state.log_end_offset == UNKNOWN
-            if is_open and now_ms < until_ms:
+            if partition.leader is leader and state is not None and state.log_end_offset == UNKNOWN:
                 return min(longest_ms, SHORT_MS)
             awaited.popleft()
-        del self._awaited[replica]
+        self._awaited.pop(replica, None)
         return longest_ms
+
+    def _give_up(self, now_ms: int) -> None:
+        """Those that ask no more: what they were awaited for may have gone."""
+        for replica, awaited in list(self._awaited.items()):
+            while awaited and awaited[0][-1] <= now_ms:
+                awaited.popleft()
+            if not awaited:
+                del self._awaited[replica]
 
     def wait(self, replica: int, poll: Poll) -> None:
         self._polls.setdefault(replica, {})[poll] = None

@@ -89,6 +89,11 @@ class PutOff(Generic[T]):
             self._alarm.set(self._now_ms() + AGAIN_MS)
         return is_news
 
+    def drop(self, is_over: Callable[[T], bool]) -> None:
+        """There is nothing to do any more for these."""
+        for thing in [thing for thing in self._things if is_over(thing)]:
+            del self._things[thing]
+
     def taken(self) -> list[T]:
         things, self._things = list(self._things), {}
         return things

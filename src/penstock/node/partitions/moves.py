@@ -153,9 +153,14 @@ class DirectoryMoves:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of this node's log directories")
 
     def prefer(self, topic: str, index: int, path: str) -> None:
-        """Make the replica in this directory once it is this node's."""
-        if len(self._directories.preferred) < MAX_PREFERRED:
-            self._directories.preferred[topic, index] = path
+        """Make the replica in this directory once it is this node's. Of very many the oldest are forgotten: they may be
+        of topics that have gone, or never were.
+        """
+        preferred = self._directories.preferred
+        preferred.pop((topic, index), None)
+        preferred[topic, index] = path
+        if len(preferred) > MAX_PREFERRED:
+            del preferred[next(iter(preferred))]
 
     def move(self, partition: Partition, path: str) -> None:
         """Let a replica move to this directory; if it lies there already, it stays. Raises KafkaError."""

@@ -407,6 +407,7 @@ class LocalReplicas:
             self._drop(partition)
         self._todo.extend((topic_id, partition.index) for partition in held[room:])
         self._todo.extend((topic_id, log.partition) for log in self._table.untouched_of(topic_id))
+        self._late.drop(lambda key: key[0] == topic_id)
         self._todo.extend(key for key in self.offline if key[0] == topic_id)
         return min(room, len(held))
 

@@ -81,9 +81,9 @@ def test_where_a_replica_may_go(world: World, path: str, code: ErrorCode | None)
 
 def test_so_many_are_remembered_that_are_not_here_yet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PREFERRED", 2)
-    for index in range(3):
+    for index in (0, 1, 0, 2):
         world.moves.prefer("t", index, "/b")
-    assert world.directories.preferred == {("t", 0): "/b", ("t", 1): "/b"}
+    assert world.directories.preferred == {("t", 0): "/b", ("t", 2): "/b"}, "and those that were named last"
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,18 @@ async def test_what_cannot_be_obeyed_is_tried_again_when_there_is_room(
     assert node.produce(b"b") == (ErrorCode.NONE, 1)
 
 
+async def test_what_a_deleted_topic_could_not_obey_is_not_tried_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for room on a disk that may be full for weeks."""
+    node.commit(*topic_records(), *topic_records("other", topic_id=UUID(int=1)))
+    with monkeypatch.context() as full:
+        full.setattr(IsrPartition, "obey", refuse)
+        node.commit(change(leader=NODE_ID), change(leader=NODE_ID).replace(topic_id=UUID(int=1)))
+    node.commit(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert node.replicas._late.taken() == [(UUID(int=1), 0)]
+
+
 def lack_files(*_: object, **__: object) -> None:
     with Health("d").raising("opening a log"):
         raise OSError(errno.EMFILE, "Too many open files")

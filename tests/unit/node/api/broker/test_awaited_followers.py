@@ -140,3 +140,14 @@ async def test_polls_that_are_over_are_forgotten(node: Node, led: int) -> None:
     lead(node, led)
     await polled(fetch(node, range(led)))
     assert not node.replicas.awaited._polls
+
+
+async def test_a_follower_that_asks_no_more_is_awaited_no_longer_than_its_time(node: Node, led: int) -> None:
+    """What it was awaited for would stay, though it is deleted."""
+    lead(node, led)
+    assert list(node.replicas.awaited._awaited) == [FOLLOWER]
+    assert node.replicas.awaited.wait_ms(LAGGARD, LONG_MS) == LONG_MS
+    assert list(node.replicas.awaited._awaited) == [FOLLOWER]
+    node.now_ms += PATIENCE_MS
+    assert node.replicas.awaited.wait_ms(LAGGARD, LONG_MS) == LONG_MS
+    assert not node.replicas.awaited._awaited
