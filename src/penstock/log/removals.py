@@ -54,8 +54,9 @@ class Removals:
     def renamed(self, directory: str) -> None:
         """What was to be removed of it is not there any more: it may have been due in years. In any thread."""
         with self._lock:
-            self._gone[directory] = self._count
-            self._sweep_now_and_then()
+            if self._due:
+                self._gone[directory] = self._count
+                self._sweep_now_and_then()
 
     def _sweep_now_and_then(self) -> None:
         if len(self._due) + len(self._gone) < self._sweep_at:
