@@ -31,7 +31,8 @@ compression.lz4.level int 9 1..17 cluster medium | Default of the topic key of t
 compression.zstd.level int 3 -131072..22 cluster medium | Default of the topic key of the same name.
 log.cleanup.policy list delete compact/delete cluster medium | Default of a topic's cleanup.policy.
 log.segment.bytes int 1073741824 1048576.. cluster high | Default of a topic's segment.bytes.
-log.segment.delete.delay.ms long 60000 0.. cluster high | Default of a topic's file.delete.delay.ms.
+log.segment.delete.delay.ms long 60000 0.. cluster high
+    | How long the log of a deleted topic stays on disk; default of a topic's file.delete.delay.ms.
 log.roll.ms long null 1.. cluster high | Default of a topic's segment.ms; without it log.roll.hours counts.
 log.roll.hours int 168 1.. fixed high | Default of a topic's segment.ms, in hours.
 log.roll.jitter.ms long null 0.. cluster high | Default of segment.jitter.ms; without it log.roll.jitter.hours counts.

@@ -20,7 +20,7 @@ compression.zstd.level int 3 -131072..22 cluster medium | Level for zstd when co
 delete.retention.ms long 86400000 0.. cluster medium | How long a compacted topic keeps a tombstone.
 errors.deadletterqueue.group.enable boolean false * cluster medium
     | Whether share groups may write dead letters to the topic.
-file.delete.delay.ms long 60000 0.. cluster medium | How long a file that was dropped stays on disk.
+file.delete.delay.ms long 60000 0.. cluster medium | How long a segment that was dropped stays on disk.
 flush.messages long 9223372036854775807 1.. cluster medium | Records after which the log is forced to disk.
 flush.ms long 9223372036854775807 0.. cluster medium | Milliseconds after which the log is forced to disk.
 follower.replication.throttled.replicas list "" * cluster medium
