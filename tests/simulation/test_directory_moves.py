@@ -33,7 +33,7 @@ from penstock.testing.simulator.loop import Process, VirtualLoop
 
 TOPIC, TOPIC_ID = "t", UUID(int=7)
 PATHS = ("/a", "/b", "/c")
-CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=50)
+CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=50, log_delete_delay_ms=50)
 STEPS = 60
 MOST_CALLS = 60
 """A node that dies in the middle of a call to its disk does so in one of so many."""

@@ -49,7 +49,9 @@ GROUPS_ID = UUID(int=1)
 STEPS = 50
 MOST_CALLS = 60
 PATIENCE_S = 60
-CONFIG = LogConfig(segment_bytes=1_500, retention_ms=-1, cleanup_policy=frozenset(), file_delete_delay_ms=50)
+CONFIG = LogConfig(
+    segment_bytes=1_500, retention_ms=-1, cleanup_policy=frozenset(), file_delete_delay_ms=50, log_delete_delay_ms=50
+)
 SETTINGS = {"node.id": str(ME), "log.dirs": "/data", "storage.group.max.bytes.between.snapshots": "3000"}
 
 
