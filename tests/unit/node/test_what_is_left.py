@@ -44,11 +44,12 @@ ROUNDS: Final = 5
 
 
 BOUNDED: Final = {
-    "ClusterClient._coordinators": "the client's, which is one for all rounds",
+    "KnownCoordinators._known": "the client's, no more than 10,000",
     "LogDirectory._gone": "until checkpoints are written, once a minute",
     "ScramLooks._names": "1,024 places for users",
     "ShareImage._deleted": "hashes of the last share partitions that were deleted",
-    "Upkeep._heap": "until what is due has been looked at",
+    "SweepingHeap._heap": "a hundred entries are not looked at",
+    "SweepingHeap._old": "as the other half",
 }
 """What may grow from round to round, and how long it does."""
 OF_SESSIONS: Final = {"FetchSessions._sessions", "Session", "Session.wanted", "Wanted", "FetchPartition"}
