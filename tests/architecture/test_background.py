@@ -21,7 +21,6 @@ BY_HAND = {
     "quorum/metadata_log.py": "its end is heard by `_written`",
     "quorum/peers.py": "its end is heard by `_done`",
     "serving/connection.py": "its end is heard by the connection, which answers or closes",
-    "serving/dispatch.py": "their request waits for it",
     "serving/slices.py": "their request waits for it",
     "storage_groups/group.py": "who reads a snapshot waits for it",
 }

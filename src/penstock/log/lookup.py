@@ -1,8 +1,9 @@
 """Where in a log a point in time lies: what ListOffsets asks for.
 
 The records of the batch that holds it are looked at one after the other. No broker has read them before (decision
-0202), so they may make no sense or unpack to far too much: then the batch's first record stands for the one that was
-asked for, and a reader who begins there misses nothing.
+0202), so they may make no sense, unpack to far too much, or be older than the header of their batch says: then the
+batch's first record stands for the one that was asked for, and a reader who begins there misses nothing. So at most two
+batches are looked into, however many claim what they do not have.
 
 Many segments, batches or records take long, so a look-up is a generator: it yields None where others may have their
 turn, and a look into a batch, as a rule, as work for a thread, whose result it is to be sent. What a batch unpacks to
@@ -74,7 +75,7 @@ def _find_in_segment(segment: Segment, timestamp_ms: int, start_offset: int) -> 
     for number, (position, header) in enumerate(batch_headers(file, begin[0], segment.size), 1):
         if number % BATCHES_A_STEP == 0:
             yield None
-        if header.max_timestamp < timestamp_ms:
+        if header.max_timestamp < timestamp_ms or not header.record_count:
             continue
         look: Work = partial(_find_in_batch, file, position, header, timestamp_ms, start_offset)
         is_large = header.attributes & COMPRESSION_MASK or header.batch_length > LOOKED_INTO_AT_ONCE_BYTES
@@ -95,6 +96,8 @@ def _find_in_batch(
         for timestamp, offset in iterate_times(decompress(header.compression, packed, MAX_UNPACKED_BYTES), header):
             if timestamp >= timestamp_ms and offset >= start_offset:
                 return TimestampOffset(timestamp, offset, epoch)
+        if header.base_offset < start_offset:  # the record of that time may lie before
+            return None
     except DecodeError:
-        return TimestampOffset(header.max_timestamp, max(header.base_offset, start_offset), epoch)
-    return None
+        pass
+    return TimestampOffset(header.max_timestamp, max(header.base_offset, start_offset), epoch)

@@ -8,6 +8,7 @@ from penstock.log.config import LogConfig
 from penstock.log.log_holder import LentError
 from penstock.log.lookup import Search, TimestampOffset
 from penstock.log.segment import Segment
+from penstock.protocol.batch import MAX_TIMESTAMP_AT, write_crc
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch
 
@@ -119,6 +120,22 @@ def test_a_batch_of_too_many_records_is_found_as_a_whole(
     found = run_through(log.search_timestamp(NOW + 1))
     assert found is not None
     assert found.offset == offset
+
+
+def test_a_batch_that_claims_a_time_that_no_record_has_is_found_as_a_whole(tmp_path: Path) -> None:
+    """Kafka goes on; but each may take half a second to look into, and a client can make very many."""
+    log = open_log(tmp_path)
+    for count in (2, 3, 3, 3):
+        claims = bytearray(batch(count, compression=Compression.LZ4))
+        claims[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = (NOW + 50).to_bytes(8, "big")
+        write_crc(claims, 0, len(claims))
+        append(log, memoryview(claims))
+    found = ["work"], TimestampOffset(NOW + 50, 0, 0)
+    assert steps(log.search_timestamp(NOW + 20)) == steps(log.search_max_timestamp()) == found
+    log.advance_log_start(1)
+    found = ["work"] * 2, TimestampOffset(NOW + 50, 2, 0)
+    assert steps(log.search_timestamp(NOW + 20)) == found, "what the first one claims may lie before"
+    assert steps(log.search_timestamp(NOW)) == (["work"], TimestampOffset(NOW, 1, 0)), "it has records of that time"
 
 
 def test_segments_that_go_during_a_search_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

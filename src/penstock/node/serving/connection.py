@@ -372,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
             slot.call_off, slot.cut_short = answer.call_off, answer.cut_short
             answer.listen(partial(self._told, slot), self._fail)
             return
-        future = asyncio.ensure_future(answer)
+        future = waiting.started(answer)
         if waiting.handler.raw or waiting.handler.ends_with_client:
             slot.call_off = future.cancel
         future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))

@@ -23,10 +23,10 @@ from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
 from penstock.node.serving.refusals import LONGEST_CLIENT_ID
-from penstock.node.serving.room import RequestMemory
+from penstock.node.serving.room import RequestMemory, Room
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
-from penstock.node.serving.slices import ROOM, Slices, comes_later, now_or_later, to_its_end
+from penstock.node.serving.slices import ANSWER_BYTES, ROOM, Slices, comes_later, now_or_later, started, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -50,9 +50,6 @@ OBJECTS_PER_BYTE = 10
 """How much more the objects of a request take than its bytes, and its answer with them."""
 CROWDED: Final = KafkaError(ErrorCode.NOT_CONTROLLER, "very many large requests wait for the controller already")
 """Nothing was decided: clients try again."""
-ANSWER_BYTES = 1024 * 1024
-"""What a long answer to a small request is taken to need; its size is known when it is made."""
-
 
 OnAnswer = Callable[[list[ResponsePart]], None]
 
@@ -93,6 +90,10 @@ class Waiting:
     handler: Handler
     context: RequestContext
     answer: Awaitable[Any]
+
+    def started(self, answer: Awaitable[Any]) -> asyncio.Future[Any]:
+        """The answer, or what it is wrapped in, as a task for the client's host."""
+        return started(self.context.asker, answer)
 
 
 class _Served:
@@ -226,7 +227,7 @@ class Dispatcher:
             if handler.pipelined and asyncio.iscoroutine(reply):
                 # What is done in slices keeps its order: what comes behind it waits. It ends, client or not, and has
                 # the frame's memory, or a copy of it, until then.
-                whole = asyncio.ensure_future(reply)
+                whole = started(context.asker, reply)
                 self.memory.charge(whole, len(frame))
                 whole.add_done_callback(self.memory.give)
                 whole.add_done_callback(_heard)
@@ -308,16 +309,22 @@ class Dispatcher:
         return await self.encode_apart(served.handler, context, served.answer_large(self._node, context, request))
 
     async def _answer_long(self, served: _Served, context: RequestContext, reply: Awaitable[Any]) -> list[ResponsePart]:
-        """It has room while it is made; not while its handler waits for other clients, or for a controller."""
-        holds_room = served.holds_room and not served.handler.asks_controller
-        answer: Any = reply if holds_room else await reply
+        """It has room while it is made; not while its handler waits for other clients, or for a controller.
+
+        What is made in slices has it when these begin.
+        """
+        handler = served.handler
+        answer: Any = reply if served.holds_room and not handler.asks_controller else await reply
         del reply
-        async with self._node.slices.memory.lent(ANSWER_BYTES, waits=served.waits_for_room(context)) as room:
-            token = ROOM.set(room)
-            try:
-                return await self.encode_apart(served.handler, context, answer)
-            finally:
-                ROOM.reset(token)
+        room = Room(self._node.slices.memory, ANSWER_BYTES, waits=served.waits_for_room(context))
+        token = ROOM.set((room, asyncio.current_task()))
+        try:
+            if not (comes_later(answer) and (served.is_sliced or handler.parts)):
+                await room.take()
+            return await self.encode_apart(handler, context, answer)
+        finally:
+            ROOM.reset(token)
+            room.give()
 
     async def encode_apart(self, handler: Handler, context: RequestContext, reply: Any) -> list[ResponsePart]:
         """A thread makes bytes of an answer that is long, or may be."""

@@ -53,6 +53,7 @@ from penstock.protocol.value import Value
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
+NODES: Final = "nodes"
 NOT_TOLD: Final = ApiCounts()
 """Counts that nobody is told: of requests that came in another, or by no connection."""
 
@@ -114,6 +115,12 @@ class RequestContext:
     def comes_from_a_node(self) -> bool:
         """Whether it has a node's name and a node's right. Where all is allowed, the name has to do."""
         return NODES_CLIENT_ID.fullmatch(self.client_id or "") is not None and self.has(CLUSTER_ACTION)
+
+    @property
+    def asker(self) -> Hashable:
+        """Who takes turns with others: a host, and beside its clients the nodes that are there."""
+        host = self.session.client_host
+        return (host, NODES) if self.comes_from_a_node else host
 
     @property
     def cluster_operations(self) -> int:

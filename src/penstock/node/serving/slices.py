@@ -4,17 +4,20 @@ A long answer is a generator. Between two steps of at most half a millisecond it
 but needs nothing of the node, it yields as a function without arguments, which runs in a thread, and what it has to
 wait for as an awaitable; the result (or error) of both comes back. However many long answers a node has, one slice of
 them runs at a time, and one such work: what they unpack together is what one of them does. Requests wait for no such
-work to be taken apart. A few answers are under way at a time; the others have not begun but for their first slice, so
-that what they have made so far is bounded as well.
+work to be taken apart. A few answers are under way at a time; the others have not begun but for their first slice, or
+wait for something, which keeps nobody from going on. So that what has been made so far is bounded as well, a client has
+so many begun at most. Where clients wait for each other they take turns, however much one of them asks for.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial
+from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
+from penstock.node.serving.places import Places
 from penstock.node.serving.room import RequestMemory, Room
 
 T = TypeVar("T")
@@ -28,10 +31,16 @@ SLICE_NS = 2_000_000
 FIRST_SLICE_NS = 500_000
 """Nor has the first one so long after its first step: each connection may have one in the same turn of the loop."""
 
-ROOM: ContextVar[Room | None] = ContextVar("room", default=None)
-"""What an answer is lent that is made in this task."""
+CLIENT: ContextVar[Hashable] = ContextVar("client", default=None)
+"""For whom this task works: who has a turn is not asked for more before others have had theirs."""
+ROOM: ContextVar[tuple[Room, asyncio.Task[Any] | None] | None] = ContextVar("room", default=None)
+"""What the answer is lent, once it may begin, that is made in that task; not in those that it starts."""
 
 UNDER_WAY_AT_ONCE = 4
+UNDER_WAY_OF_ONE = 2
+"""Of one client."""
+ANSWER_BYTES = 1024 * 1024
+"""What a long answer to a small request is taken to need; its size is known when it is made."""
 COMMANDS_PART = 4
 """This part of the memory for all requests is of those that wait for the controller."""
 
@@ -84,6 +93,21 @@ async def to_its_end(work: Awaitable[T]) -> T:
         del future, work  # an error of it would hold this frame, and the frame the error
 
 
+def started(client: Hashable, answer: Awaitable[T]) -> asyncio.Future[T]:
+    """A task that works for this client."""
+    token = CLIENT.set(client)
+    try:
+        return asyncio.ensure_future(answer)
+    finally:
+        CLIENT.reset(token)
+
+
+def _room() -> Room | None:
+    """That of the answer that is made here, if it has to have one."""
+    lent = ROOM.get()
+    return None if lent is None or lent[1] is not asyncio.current_task() else lent[0]
+
+
 async def _in_a_thread(work: Callable[[], T]) -> T:
     return await to_its_end(asyncio.get_running_loop().run_in_executor(None, work))
 
@@ -110,19 +134,32 @@ async def _outcome(steps: Steps[Any], work: Awaitable[Any]) -> Callable[[], Yiel
 class Slices:
     """What the long answers of one node share."""
 
-    __slots__ = ("_clock_ns", "_parsing", "_turn", "_unawaited", "_under_way", "_working", "commands", "memory")
+    __slots__ = (
+        "_begun",
+        "_clock_ns",
+        "_parsing",
+        "_turn",
+        "_unawaited",
+        "_under_way",
+        "_working",
+        "commands",
+        "memory",
+    )
 
     def __init__(self, memory_bytes: int = -1, clock_ns: Callable[[], int] = lambda: 0) -> None:
         """By default the clock stands still: a slice ends by its steps."""
         self._clock_ns = clock_ns
         of_commands = memory_bytes // COMMANDS_PART
-        self.memory = RequestMemory(memory_bytes - of_commands if memory_bytes >= 0 else memory_bytes)
+        of_requests = memory_bytes - of_commands if memory_bytes >= 0 else memory_bytes
+        self.memory = RequestMemory(of_requests)
         self.commands = RequestMemory(of_commands)
         """For those that wait for the controller: it may be away for long, and they must not keep all others out."""
-        self._under_way = asyncio.Semaphore(UNDER_WAY_AT_ONCE)
+        self._begun = Places(inf, max(of_requests // 2 // ANSWER_BYTES, UNDER_WAY_OF_ONE) if memory_bytes >= 0 else inf)
+        """One client's have room in half of the memory at most, while threads work for them or others are under way."""
+        self._under_way = Places(UNDER_WAY_AT_ONCE, UNDER_WAY_OF_ONE)
         self._turn = asyncio.Lock()
-        self._working = asyncio.Lock()
-        self._parsing = asyncio.Lock()
+        self._working = Places(1)
+        self._parsing = Places(1)
         self._unawaited: dict[asyncio.Future[Any], None] = {}
 
     def answer(self, steps: Steps[T], *, waits: bool = True) -> T | Awaitable[T]:
@@ -158,8 +195,12 @@ class Slices:
             running.add_done_callback(self._unawaited.pop)
 
     async def _go_on(self, steps: Steps[T], work: Yielded) -> T:
-        async with self._under_way:
-            return await self._to_its_end(steps, work)
+        client, room = CLIENT.get(), _room()
+        async with self._begun.of(client):
+            if room is not None:
+                await room.take()
+            async with self._under_way.of(client):
+                return await self._to_its_end(steps, work)
 
     async def _to_its_end(self, steps: Steps[T], work: Yielded) -> T:
         step: Callable[[], Yielded] = partial(next, steps)
@@ -184,10 +225,18 @@ class Slices:
 
     async def _worked(self, steps: Steps[T], work: Work | Awaitable[Any]) -> Callable[[], Yielded]:
         """What goes on with the result of the work, or with its error."""
-        if not isinstance(work, Awaitable):
+        client = CLIENT.get()
+        self._under_way.leave(client)
+        try:
+            if isinstance(work, Awaitable):
+                return await self._awaited(steps, work, client)
             return await _outcome(steps, self.work(work))
-        room = ROOM.get() if isinstance(work, BeforeAnswer) else None
-        self._under_way.release()  # what is awaited may be one that is to be under way
+        finally:
+            await to_its_end(self._under_way.enter(client))
+
+    async def _awaited(self, steps: Steps[T], work: Awaitable[Any], client: Hashable) -> Callable[[], Yielded]:
+        room = _room() if isinstance(work, BeforeAnswer) else None
+        self._begun.leave(client)  # what is awaited may be one that is to begin
         try:
             if room is None:
                 return await _outcome(steps, work)
@@ -196,11 +245,11 @@ class Slices:
             await room.take()
             return outcome
         finally:
-            await to_its_end(self._under_way.acquire())
+            self._begun.come_back(client)  # it has room, for which others that have begun may wait
 
     async def work(self, work: Callable[[], T]) -> T:
         """The result of work in a thread, one at a time."""
-        async with self._working:
+        async with self._working.of(CLIENT.get()):
             return await _in_a_thread(work)
 
     async def taken_apart(self, parse: Callable[[], T], *, waits: bool = True) -> T:
@@ -208,7 +257,7 @@ class Slices:
 
         One that never `waits` is done beside the others.
         """
-        async with self._parsing if waits else nullcontext():
+        async with self._parsing.of(CLIENT.get()) if waits else nullcontext():
             return await _in_a_thread(parse)
 
     async def each(self, items: Sequence[T], at_once: int, do: Callable[[Sequence[T]], object]) -> None:

@@ -256,6 +256,9 @@ def test_an_active_producers_last_batch_keeps_its_sequence(tmp_path: Path) -> No
     empty = batches(log)[0][0]
     assert (empty.producer_id, empty.base_sequence, empty.last_sequence, empty.record_count) == (9, 1, 2, 0)
     assert (empty.base_offset, empty.last_offset, empty.max_timestamp) == (1, 2, NOW + 1)
+    found = run_through(log.search_timestamp(NOW))
+    assert found is not None
+    assert found.offset == 3, "it has no record of that time"
     log.abandon()
     again = open_log(tmp_path, COMPACTED)
     known = again.producers.get(9)

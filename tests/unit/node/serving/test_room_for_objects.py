@@ -13,13 +13,12 @@ from tests.unit.node.serving.test_request_memory import HEARTBEAT, LARGE, LIMIT
 
 from penstock.node.serving import room
 from penstock.node.serving.access import ALLOW_ALL, CLUSTER_ACTION, Authorizer, Right
-from penstock.node.serving.dispatch import ANSWER_BYTES
 from penstock.node.serving.frames import READ_BYTES
 from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestContext, load_handlers
 from penstock.node.serving.room import RequestMemory
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Principal, Session
-from penstock.node.serving.slices import BeforeAnswer, Steps
+from penstock.node.serving.slices import ANSWER_BYTES, BeforeAnswer, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse

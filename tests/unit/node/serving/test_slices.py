@@ -14,7 +14,18 @@ from typing import cast
 
 import pytest
 
-from penstock.node.serving.slices import STEPS_AT_ONCE, Pace, Slices, Steps, comes_later, now_or_later
+from penstock.node.serving.frames import Room
+from penstock.node.serving.slices import (
+    ANSWER_BYTES,
+    ROOM,
+    STEPS_AT_ONCE,
+    Pace,
+    Slices,
+    Steps,
+    comes_later,
+    now_or_later,
+    started,
+)
 
 
 def counting(steps: int, seen: list[str], name: str = "") -> Steps[str]:
@@ -157,28 +168,137 @@ async def test_who_is_called_off_before_its_turn_comes_again_leaves_no_more_turn
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("penstock.node.serving.slices.UNDER_WAY_AT_ONCE", 1)
-    slices, arrived, may_end = Slices(), asyncio.Event(), threading.Event()
+    slices, arrived = Slices(), asyncio.Event()
 
     def waiting() -> Steps[None]:
         yield arrived.wait()
 
-    def working() -> Steps[None]:
-        yield partial(may_end.wait, 30)
-
     leaves = asyncio.ensure_future(cast("Awaitable[None]", slices.answer(waiting())))
     await asyncio.sleep(0)
-    busy = asyncio.ensure_future(cast("Awaitable[None]", slices.answer(working())))
+    await slices._under_way.enter(None)
     arrived.set()
     for _ in range(10):
         await asyncio.sleep(0)
     leaves.cancel()
-    may_end.set()
-    await busy
+    slices._under_way.leave(None)
     with pytest.raises(asyncio.CancelledError):
         await leaves
     seen: list[str] = []
     await asyncio.gather(*(cast("Awaitable[str]", slices.answer(counting(30, seen, name))) for name in "ab"))
     assert "".join(seen[2 * STEPS_AT_ONCE :]) == "a" * (30 - STEPS_AT_ONCE) + "b" * (30 - STEPS_AT_ONCE)
+
+
+@pytest.mark.parametrize("clients", ["abcd", "aaaa"], ids=["of others", "of its client"])
+async def test_who_waits_for_a_thread_holds_no_answer_up_that_needs_none(clients: str) -> None:
+    """Four that had one look after the other into batches that a client had made for that held up all others."""
+    slices, may_end = Slices(24 << 20), threading.Event()
+
+    def working() -> Steps[None]:
+        for _ in range(10):
+            yield partial(may_end.wait, 30)
+
+    busy = [started(client, cast("Awaitable[None]", slices.answer(working()))) for client in clients]
+    try:
+        async with asyncio.timeout(10):
+            short = started("a", cast("Awaitable[str]", slices.answer(counting(10 * STEPS_AT_ONCE, []))))
+            assert await short == "done"
+        assert not any(one.done() for one in busy)
+    finally:
+        may_end.set()
+    await asyncio.gather(*busy)
+
+
+async def with_room(slices: Slices, steps: Steps[None]) -> None:
+    """As `Dispatcher` has a long answer made."""
+    room = Room(slices.memory, ANSWER_BYTES, waits=True)
+    ROOM.set((room, asyncio.current_task()))
+    await cast("Awaitable[None]", slices.answer(steps))
+    room.give()
+
+
+async def test_answers_of_one_client_have_half_of_the_room() -> None:
+    slices, may_end, begun = Slices(8 * ANSWER_BYTES), threading.Event(), list[str]()
+
+    def working(client: str) -> Steps[None]:
+        yield from counting(STEPS_AT_ONCE, [])
+        begun.append(client)
+        yield partial(may_end.wait, 30)
+
+    answers = [started(client, with_room(slices, working(client))) for client in "aaaaaaab"]
+    try:
+        async with asyncio.timeout(10):
+            while "b" not in begun:
+                await asyncio.sleep(0)
+        for _ in range(30):
+            await asyncio.sleep(0)
+        assert (begun.count("a"), slices.memory._bytes) == (3, 4 * ANSWER_BYTES), "of 6 MB for requests"
+    finally:
+        may_end.set()
+    await asyncio.gather(*answers)
+    assert (begun.count("a"), slices.memory._bytes) == (7, 0)
+
+
+async def test_one_client_has_half_of_the_places() -> None:
+    slices, turns = Slices(), list[str]()
+
+    def stepping(client: str, slices_of_it: int) -> Steps[None]:
+        yield from counting(slices_of_it * STEPS_AT_ONCE, turns, client)
+
+    answers = [started("a", cast("Awaitable[None]", slices.answer(stepping("a", 50)))) for _ in range(6)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    answers.append(started("b", cast("Awaitable[None]", slices.answer(stepping("b", 10)))))
+    await asyncio.gather(*answers)
+    until_b_ends = turns[: len(turns) - turns[::-1].index("b")]
+    assert until_b_ends.count("a") < 50 * STEPS_AT_ONCE, "though none of them has ended"
+
+
+async def test_what_an_answer_starts_takes_none_of_its_room() -> None:
+    """Nobody would give that back."""
+    slices = Slices(8 * ANSWER_BYTES)
+
+    def starting() -> Steps[None]:
+        yield from counting(STEPS_AT_ONCE, [])
+        slices.run(counting(10 * STEPS_AT_ONCE, []))
+
+    await asyncio.create_task(with_room(slices, starting()))
+    while slices._unawaited:
+        await asyncio.sleep(0)
+    assert slices.memory._bytes == 0
+
+
+async def test_answers_that_come_back_do_not_wait_for_those_that_wait_for_their_room() -> None:
+    slices, arrived = Slices(3 * ANSWER_BYTES), asyncio.Event()
+
+    def waiting() -> Steps[None]:
+        yield from counting(STEPS_AT_ONCE, [])
+        yield arrived.wait()
+
+    answers = [started("a", with_room(slices, waiting())) for _ in range(7)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    arrived.set()
+    async with asyncio.timeout(10):
+        await asyncio.gather(*answers)
+    assert slices.memory._bytes == 0
+
+
+async def test_clients_take_turns_with_work_for_threads() -> None:
+    slices, done, waits = Slices(), list[str](), threading.Event()
+
+    def working(client: str, works: int) -> Steps[None]:
+        for _ in range(works):
+            yield partial(done.append, client)
+
+    first = started("c", slices.work(partial(waits.wait, 30)))
+    answers = [started("a", slices.work(partial(done.append, "a"))) for _ in range(50)]
+    answers += [started("a", cast("Awaitable[None]", slices.answer(working("a", 10)))) for _ in range(5)]
+    answers.append(started("b", cast("Awaitable[None]", slices.answer(working("b", 3)))))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    waits.set()
+    await asyncio.gather(first, *answers)
+    assert "".join(done).rindex("b") <= 8
 
 
 async def test_an_answer_may_wait_and_holds_nobody_up_meanwhile() -> None:

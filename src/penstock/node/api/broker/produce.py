@@ -87,7 +87,8 @@ def produce(
 def _produce_in_parts(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> Steps[list[bytes] | None]:
-    request = _Request(broker, context, (yield partial(parse_produce, frame, position, context.api_version)))
+    parsed = broker.slices.taken_apart(partial(parse_produce, frame, position, context.api_version))
+    request = _Request(broker, context, (yield parsed))
     part: list[tuple[str | UUID, list[tuple[int, memoryview | None]]]] = []
     count = size = 0
     for topic, asked in request.topics:
