@@ -74,9 +74,13 @@ class ToController(Value):
 
 
 class Calculation(Value):
-    """What would hold the event loop for too long; done in a thread, so it takes all that it needs along."""
+    """What would hold the event loop for too long; done in a thread, so it takes all that it needs along.
+
+    Where clients say how long it takes it is done `in_turn`: one at a time of all such, and nothing else waits for it.
+    """
 
     function: Callable[[], object]
+    in_turn: bool = False
 
 
 class Markers(Value):

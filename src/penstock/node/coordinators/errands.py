@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,11 +48,12 @@ class Errands:
         """By broker and lane."""
         self._markers: MarkerSender | None = None
         self._share_states: ShareStates | None = None
+        self._thread = ThreadPoolExecutor(1, "calculations")
 
     async def done(self, job: Job, tell: Tell = _nobody) -> Any:
         """What it brings; `tell` hears of what comes before, by parts. Raises KafkaError."""
         if isinstance(job, Calculation):
-            return await asyncio.get_running_loop().run_in_executor(None, job.function)
+            return await asyncio.get_running_loop().run_in_executor(self._thread if job.in_turn else None, job.function)
         if isinstance(job, ToController):
             return await self._context.controller.submit(job.request, job.answer)
         if isinstance(job, NewProducerId):
@@ -129,6 +131,7 @@ class Errands:
         return link
 
     async def stop(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
         if self._markers is not None:
             await self._markers.stop()
         for link in self._links.values():

@@ -22,7 +22,7 @@ MOST_STATES: Final = 5_000
 MOST_PARTS: Final = 10_000
 """Of an expression with what is repeated as often as it is, also what makes no state; one with more is refused."""
 MOST_WORK: Final = 20_000_000
-"""Looks at a state, over all names: some seconds of a thread."""
+"""Looks at a state, over all names, by one expression or all of a group: some seconds of a thread."""
 MOST_REMEMBERED: Final = 20_000
 """States in all the sets that are remembered, and `A_SET` for each; then all are forgotten."""
 A_SET: Final = 5
@@ -53,7 +53,8 @@ class Matcher:
         self._begin: _Set = (frozenset({self._compiled(parse(text), end)}), _BEGIN)
         self._steps: dict[tuple[_Set, str], _Set] = {}
         self._remembered = 0
-        self._work = 0
+        self.work = 0
+        """Looks at a state so far."""
 
     def matches(self, name: str) -> bool:
         """Raises ExpressionError as soon as the work of all calls gets too much."""
@@ -84,7 +85,7 @@ class Matcher:
 
     def _closed(self, at: _Set, char: str) -> set[int]:
         """With all that is reached without a character."""
-        if self._work > self._most_work:
+        if self.work > self._most_work:
             raise ExpressionError("it takes too long")
         states, before = at
         found: set[int] = set()
@@ -96,7 +97,7 @@ class Matcher:
             found.add(state)
             if self._chars[state] is None and _holds(self._places[state], before, char):
                 to_do += self._next[state]
-        self._work += len(found)
+        self.work += len(found)
         return found
 
     # -- from the tree ------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What machines have done elsewhere comes back to them, as an answer or as a refusal."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -125,6 +126,24 @@ async def test_what_cannot_be_done_has_a_code(job: Job, result: object, code: Er
     with pytest.raises(KafkaError) as raised:
         await made.done(job)
     assert raised.value.code is code
+    await made.stop()
+
+
+async def test_what_clients_make_long_is_calculated_in_turn_and_holds_nothing_else_up() -> None:
+    made, may_end, at_once = errands(Elsewhere()), threading.Event(), list[int]()
+
+    def long() -> None:
+        at_once.append(1)
+        assert may_end.wait(30)
+
+    turns = [asyncio.ensure_future(made.done(Calculation(long, in_turn=True))) for _ in range(50)]
+    try:
+        async with asyncio.timeout(20):
+            assert await made.done(Calculation(lambda: 42)) == 42
+        assert len(at_once) <= 1
+    finally:
+        may_end.set()
+    await asyncio.gather(*turns)
     await made.stop()
 
 

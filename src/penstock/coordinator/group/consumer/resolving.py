@@ -1,7 +1,8 @@
 """Which topics the expressions of a group match: looked for in a thread, and written when it is known.
 
 A group's expressions are looked at together, at most each `LEAST_PAUSE_MS`: when one is new, when there are new topics,
-and after `group.consumer.regex.refresh.interval.ms`. A topic counts only if the member that asked may know of it.
+and after `group.consumer.regex.refresh.interval.ms`. A topic counts only if the member that asked may know of it. All
+of a group together may take as long as one.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ from penstock.coordinator.group.consumer.records import EXPRESSION
 from penstock.coordinator.group.consumer.table import ConsumerTable, put
 from penstock.coordinator.group.consumer.values import Resolved
 from penstock.protocol.errors import ErrorCode, KafkaError
-from penstock.protocol.expressions.matcher import Matcher
+from penstock.protocol.expressions.matcher import MOST_WORK, Matcher
 from penstock.protocol.expressions.parse import ExpressionError
 
 LEAST_PAUSE_MS: Final = 10_000
@@ -29,6 +30,9 @@ BYTES_AT_ONCE: Final = 900_000
 LENGTH_BYTES: Final = 2
 """Before each name."""
 
+MOST_EXPRESSIONS: Final = 100
+"""Different ones of a group; members nearly always have the same."""
+
 MayDescribe = Callable[[str], bool]
 """Whether a client may know of a topic."""
 
@@ -37,8 +41,13 @@ _Refusals = dict[str, str]
 """Expressions that match nothing, and why."""
 
 
-def check(expression: str) -> None:
-    """Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+def check(expression: str, others: int) -> None:
+    """A new one of a group that has so many others. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+    if others >= MOST_EXPRESSIONS:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"the group has {others} different regular expressions already; at most {MOST_EXPRESSIONS} are served",
+        )
     try:
         Matcher(expression)
     except ExpressionError as error:
@@ -60,18 +69,22 @@ def resolve_if_due(house: ConsumerTable, group: ConsumerGroup, may_describe: May
     group.is_resolving = True
     version, names = topics.offset, topics.names()
     then = partial(_matched, house, group, may_describe, version, now_ms)
-    house.table.send(Calculation(partial(_match, wanted, names)), then)
+    house.table.send(Calculation(partial(_match, wanted, names), in_turn=True), then)
 
 
 def _match(expressions: Sequence[str], names: Sequence[str]) -> tuple[_Matches, _Refusals]:
     found: _Matches = {}
     refused: _Refusals = {}
+    most_work = MOST_WORK
     for expression in expressions:
+        found[expression], matcher = (), None
         try:
-            found[expression] = tuple(sorted(filter(Matcher(expression).matches, names)))
+            matcher = Matcher(expression, most_work=most_work)
+            found[expression] = tuple(sorted(filter(matcher.matches, names)))
         except ExpressionError as error:  # one that takes too long, or of a coordinator that knows more
-            found[expression] = ()
             refused[expression] = str(error)
+        if matcher is not None:
+            most_work -= matcher.work
     return found, refused
 
 

@@ -114,9 +114,11 @@ def _check_expression(group: ConsumerGroup, before: Subscription, member: Subscr
     """Whether it is known already what the new one matches. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     if not member.pattern:
         return bool(before.pattern)
-    if not group.state.readers(member.pattern):
-        resolving.check(member.pattern)
-    return member.pattern in group.state.expressions
+    state = group.state
+    if not state.readers(member.pattern):
+        gives_up_one = before.pattern is not None and state.readers(before.pattern) == 1
+        resolving.check(member.pattern, len(state.wanted_expressions) - gives_up_one)
+    return member.pattern in state.expressions
 
 
 def _reconcile(
