@@ -11,6 +11,7 @@ A session lives as long as the connection on which it was opened.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -53,7 +54,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """At most `most` of them, with `MOST_PARTITIONS` at most; of one owner half of that."""
+    """At most `most` of them, with `MOST_PARTITIONS` at most; of one owner half of each."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -64,6 +65,8 @@ class ShareSessions:
         self._by_connection: dict[int, set[SessionKey]] = {}
         self._members: dict[str, int] = {}
         self._owners: dict[str, int] = {}
+        self._named = Counter[str]()
+        """How many of the partitions are whose."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -115,12 +118,23 @@ class ShareSessions:
             raise KafkaError(
                 ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"share sessions have {MOST_PARTITIONS:,} partitions already"
             )
+        if self._named[session.owner] >= (most_of_one := MOST_PARTITIONS // 2):
+            raise KafkaError(
+                ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+                f"sessions of {session.owner} have {most_of_one:,} partitions: half of what all may have",
+            )
         session.partitions[place] = True
-        self.partition_count += 1
+        self._count(session, 1)
 
     def forget(self, session: ShareSession, place: TopicPartition) -> None:
         if session.partitions.pop(place, None) is not None and self.is_open(session):
-            self.partition_count -= 1
+            self._count(session, -1)
+
+    def _count(self, session: ShareSession, change: int) -> None:
+        self.partition_count += change
+        self._named[session.owner] += change
+        if not self._named[session.owner]:
+            del self._named[session.owner]
 
     def is_open(self, session: ShareSession) -> bool:
         return self._sessions.get(session.key) is session
@@ -129,7 +143,7 @@ class ShareSessions:
         """The session that is gone, if there was one."""
         session = self._sessions.pop(key, None)
         if session is not None:
-            self.partition_count -= len(session.partitions)
+            self._count(session, -len(session.partitions))
             keys = self._by_connection[session.connection_id]
             keys.discard(key)
             if not keys:

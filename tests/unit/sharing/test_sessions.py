@@ -57,23 +57,41 @@ def test_a_group_has_members_until_the_last_has_gone() -> None:
 
 
 def test_all_have_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PARTITIONS", 3)
+    monkeypatch.setattr(module, "MOST_PARTITIONS", 4)
     sessions = ShareSessions(10)
-    ann, bob = sessions.open(ANN, 1), sessions.open(BOB, 1)
+    ann, bob, cid = (sessions.open(SessionKey("g", name), 1, name) for name in ("ann", "bob", "cid"))
     for place in (*PLACES[:2], PLACES[0]):
         sessions.remember(ann, place)
-    sessions.remember(bob, PLACES[0])
-    with pytest.raises(KafkaError) as refused:
-        sessions.remember(bob, PLACES[1])
+    for place in PLACES[:2]:
+        sessions.remember(bob, place)
+    with pytest.raises(KafkaError, match="share sessions have 4 partitions already") as refused:
+        sessions.remember(cid, PLACES[1])
     assert refused.value.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
     sessions.forget(ann, PLACES[2])
-    assert sessions.partition_count == 3
+    assert sessions.partition_count == 4
     sessions.forget(ann, PLACES[1])
-    sessions.remember(bob, PLACES[1])
+    sessions.remember(cid, PLACES[1])
     sessions.close(BOB)
     sessions.remember(bob, PLACES[2])
     sessions.forget(bob, PLACES[1])
-    assert (sessions.partition_count, len(bob.partitions)) == (1, 1), "one that is closed counts no more"
+    assert (sessions.partition_count, len(bob.partitions)) == (2, 1), "one that is closed counts no more"
+
+
+def test_one_owner_has_half_of_the_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a client that names very many, of a topic that nobody has, keeps all others out."""
+    monkeypatch.setattr(module, "MOST_PARTITIONS", 4)
+    sessions = ShareSessions(10)
+    ann, again, other = (sessions.open(SessionKey("g", str(number)), 1, "ann") for number in range(3))
+    bob = sessions.open(BOB, 1, "bob")
+    sessions.remember(ann, PLACES[0])
+    sessions.remember(again, PLACES[0])
+    sessions.remember(again, PLACES[0])
+    with pytest.raises(KafkaError, match="sessions of ann have 2 partitions: half of what all may have") as refused:
+        sessions.remember(other, PLACES[1])
+    assert refused.value.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    sessions.remember(bob, PLACES[1])
+    sessions.close(ann.key)
+    sessions.remember(other, PLACES[1])
 
 
 def test_another_partition_is_first_each_time() -> None:
@@ -93,7 +111,8 @@ def test_nothing_is_left_of_sessions_that_are_gone() -> None:
         sessions.remember(session, PLACES[0])
     sessions.close(ANN)
     assert (sessions._owners, sessions._members, sessions._by_connection) == ({"owner 1": 1}, {"g": 1}, {1: {BOB}})
+    assert sessions._named == {"owner 1": 1}
     assert sessions.partition_count == 1
     sessions.close(BOB)
     assert (sessions._owners, sessions._members, sessions._by_connection, len(sessions)) == ({}, {}, {}, 0)
-    assert sessions.partition_count == 0
+    assert (sessions.partition_count, sessions._named) == (0, {})

@@ -102,12 +102,13 @@ class Asked:
         self.known: dict[Any, bool] = dict.fromkeys(map(place, range(partitions)), False)
         it._session = SimpleNamespace(partitions=self.known)
         it._refused, it._is_final, it._throttle_ms = {}, named.get("share_session_epoch") == -1, 0
+        it._places, it._new, it._limits = [], [], lambda: None
         self.failed: list[int] = []
         it._context = SimpleNamespace(counts=SimpleNamespace(failed=self.failed.append))
         sessions = SimpleNamespace(remember=self.remember, forget=self.forget)
         it._broker = SimpleNamespace(sharing=SimpleNamespace(sessions=sessions), slices="slices")
         it._saying = SimpleNamespace(is_settled=is_settled, refused={}, say=self.say, settled=self.settled)
-        it._begin = lambda: fetch
+        it._begin = lambda limits: fetch
         it._answer = lambda found: ("answer", found is fetch)
 
     def remember(self, session: object, where: TopicPartition) -> None:
@@ -198,10 +199,13 @@ def test_of_which_partitions_there_is_news() -> None:
     fetch.taken = {place(1): Taken(b"", ())}
     fetch.refused = {place(2): MOVED}
     asked.known[place(3)] = True
-    asked.it._refused = {place(9): MOVED}
+    asked.it._readable = SimpleNamespace(refusal={place(9): MOVED}.get)
+    asked.it._sort([*map(place, range(6)), place(9)])
     asked.it._saying.refused = {place(4): WRONG}
     assert [it.partition for it in asked.it._to_tell(fetch)] == [9, 4, 1, 2, 3]
     assert asked.known == {place(at): at == 2 for at in range(6)}, "one that is refused is told again"
+    assert [it.partition for it in asked.it._places] == list(range(6))
+    asked.it._new.clear()
     assert [it.partition for it in asked.it._to_tell(fetch)] == [9, 4, 1, 2]
     assert [it.partition for it in asked.it._to_tell(None)] == [9, 4]
 

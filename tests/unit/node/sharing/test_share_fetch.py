@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,6 +28,7 @@ from tests.unit.node.turns import until
 from penstock.log.validation import COORDINATOR
 from penstock.metadata.features import SHARE_VERSION
 from penstock.metadata.records import PartitionChangeRecord
+from penstock.node.api.share_groups.share_fetch import _Asked
 from penstock.node.api.share_groups.share_fetch import share_fetch as handler
 from penstock.node.serving.access import READ_TOPIC, Authorizer, Right
 from penstock.node.serving.dispatch import Dispatcher
@@ -186,6 +188,37 @@ async def test_very_much_is_said_in_pieces(tmp_path: Path, by_fetch: bool) -> No
         assert len(stand_in.written) > 1
         twice = [(at, at, [ACCEPT]) for at in range(many)]
         assert await ann.acknowledge(*twice) == ErrorCode.INVALID_RECORD_STATE, "one piece that does not hold is told"
+
+
+async def test_of_a_large_session_little_is_done_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may name what nobody has, and that is looked at each time."""
+    did: dict[str, list[int]] = {name: [] for name in ("_name", "_forget", "_sort", "_tell")}
+
+    def counted(name: str) -> Callable[..., None]:
+        do = getattr(_Asked, name)
+
+        def counts(asked: _Asked, *what: Any) -> None:
+            some = list(what[-1])
+            did[name].append(len(some))
+            do(asked, *what[:-1], some)
+
+        return counts
+
+    for name in did:
+        monkeypatch.setattr(_Asked, name, counted(name))
+    many = [*range(2 * AT_ONCE + 5)]
+    partitions = [share_fetch.FetchPartition(partition_index=at) for at in many]
+    ids = TOPIC_ID, PEER_TOPIC
+    topics = [share_fetch.FetchTopic(topic_id=topic_id, partitions=partitions) for topic_id in ids]
+    async with sharing_node(tmp_path) as (node, _):
+        ann = Member(node)
+        answer = await ann.ask(ann.fetch_request(topics=topics, max_wait_ms=0))
+        assert sorted(len(topic.partitions) for topic in answer.responses) == [len(many)] * 2
+        forgets = [share_fetch.ForgottenTopic(topic_id=topic_id, partitions=many) for topic_id in ids]
+        answer = await ann.ask(ann.fetch_request(topics=[], forgotten_topics_data=forgets, max_wait_ms=0))
+        assert answer.responses == []
+    pieces = [AT_ONCE] * 4 + [10]
+    assert did == {"_name": pieces, "_forget": pieces, "_sort": pieces, "_tell": pieces}
 
 
 async def test_locks_are_renewed_by_a_request_that_fetches_nothing(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ With -1 it ends, and what the member still has is free.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Collection, Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from penstock.metadata.features import SHARE_VERSION
 from penstock.node.api.share_groups.acknowledging import (
@@ -73,7 +74,8 @@ async def _later(refused: ShareFetchResponse, max_wait_ms: int) -> ShareFetchRes
 
 def _check(request: ShareFetchRequest, version: int) -> None:
     """KafkaError INVALID_REQUEST."""
-    if request.share_session_epoch == FIRST_EPOCH and any(batches for _, batches in named_in(request.topics)):
+    says = (it.acknowledgement_batches for topic in request.topics for it in topic.partitions)
+    if request.share_session_epoch == FIRST_EPOCH and any(says):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing can be acknowledged in the first request of a session")
     if request.share_acquire_mode not in (0, RECORD_LIMIT):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown acquire mode {request.share_acquire_mode}")
@@ -111,7 +113,10 @@ class _Asked:
         self._session = session
         self._is_final = request.share_session_epoch == FINAL_EPOCH
         self._saying = Acknowledging(broker, context, session.key, is_renewal=request.is_renew_ack)
+        self._readable = Readable(broker, context)
         self._refused: dict[TopicPartition, KafkaError] = {}
+        self._places: list[TopicPartition] = []
+        self._new: list[TopicPartition] = []
         self._throttle_ms = 0
 
     def answer(self) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
@@ -120,8 +125,11 @@ class _Asked:
         if is_large or is_wide(request.topics) or len(self._session.partitions) > AT_ONCE:
             return self._answer_wide()
         self._name(named_in(request.topics))
-        self._forget()
-        fetch = self._begin()
+        self._forget(self._forgotten())
+        limits = self._limits()
+        if limits is not None:
+            self._sort(self._session.rotated())
+        fetch = self._begin(limits)
         is_done = fetch is None or bool(self._refused) or fetch.take(is_last=request.max_wait_ms <= 0)
         is_done = is_done or request.max_wait_ms <= 0
         if is_done and self._saying.is_settled and (fetch is None or fetch.is_counted):
@@ -139,14 +147,17 @@ class _Asked:
     async def _answer_wide(self) -> ShareFetchResponse:
         slices = self._broker.slices
         await name_in_slices(slices, self._request.topics, self._name)
-        self._forget()
-        fetch = self._begin()
+        await in_slices(slices, self._forgotten(), self._forget)
+        limits = self._limits()
+        if limits is not None:
+            await in_slices(slices, iter(self._session.rotated()), self._sort)
+        fetch = self._begin(limits)
         if fetch is not None and not self._refused:
             await fetch.wait_and_take(slices)
             await fetch.counted()
         await self._saying.settled()
         telling = self._telling()
-        await in_slices(slices, iter(list(self._to_tell(fetch))), partial(self._tell, telling, fetch))
+        await in_slices(slices, self._to_tell(fetch), partial(self._tell, telling, fetch))
         return self._response(telling)
 
     def _name(self, some: Iterable[Named]) -> None:
@@ -160,19 +171,17 @@ class _Asked:
                     self._refused[place] = error
         self._saying.say(named)
 
-    def _forget(self) -> None:
+    def _forgotten(self) -> Iterator[TopicPartition]:
         for topic in self._request.forgotten_topics_data:
             for index in topic.partitions:
-                self._broker.sharing.sessions.forget(self._session, TopicPartition(topic.topic_id, index))
+                yield TopicPartition(topic.topic_id, index)
 
-    def _begin(self) -> ShareFetch | None:
-        fetch = self._fetch()
-        if self._is_final:
-            self._broker.sharing.close(self._session.key)
-        return fetch
+    def _forget(self, some: Iterable[TopicPartition]) -> None:
+        for place in some:
+            self._broker.sharing.sessions.forget(self._session, place)
 
-    def _fetch(self) -> ShareFetch | None:
-        """What is to be fetched; None if that is nothing."""
+    def _limits(self) -> Limits | None:
+        """Of what is to be fetched; None if that is nothing."""
         request, context = self._request, self._context
         if self._is_final or request.max_records <= 0 or request.max_bytes <= 0:
             return None
@@ -182,24 +191,30 @@ class _Asked:
             if self._throttle_ms:
                 return None
             most = min(most, context.charge.most_fetched)
-        readable = Readable(self._broker, context)
-        places = []
-        for place in self._session.rotated():
-            refusal = readable.refusal(place)
+        return Limits(request.max_wait_ms, min(request.min_bytes, most), most)
+
+    def _sort(self, some: Iterable[TopicPartition]) -> None:
+        """Which of the session's are to be fetched. Those that are refused stay: a client names each only once, and it
+        may be that we have not heard of a topic yet, or of a right.
+        """
+        for place in some:
+            refusal = self._readable.refusal(place)
             if refusal is None:
-                places.append(place)
+                self._places.append(place)
+                if self._session.partitions.get(place):
+                    self._new.append(place)
             else:
                 self._refused[place] = refusal
-        if not places:
+
+    def _begin(self, limits: Limits | None) -> ShareFetch | None:
+        key, request = self._session.key, self._request
+        if self._is_final:
+            self._broker.sharing.close(key)
+        if limits is None or not self._places:
             return None
-        demand = Demand(
-            self._session.key.member_id,
-            request.max_records,
-            max(request.batch_size, 1),
-            request.share_acquire_mode == RECORD_LIMIT,
-        )
-        limits = Limits(request.max_wait_ms, min(request.min_bytes, most), most)
-        return ShareFetch(self._broker.sharing, self._session, places, demand, limits)
+        is_strict = request.share_acquire_mode == RECORD_LIMIT
+        demand = Demand(key.member_id, request.max_records, max(request.batch_size, 1), is_strict)
+        return ShareFetch(self._broker.sharing, self._session, self._places, demand, limits)
 
     # the answer
 
@@ -211,16 +226,20 @@ class _Asked:
     def _telling(self) -> Telling:
         return Telling(self._broker, ShareFetchableTopicResponse, LeaderIdAndEpoch)
 
-    def _to_tell(self, fetch: ShareFetch | None) -> Iterable[TopicPartition]:
-        """Partitions of which there is news; and once those that are new in the session."""
-        told = dict.fromkeys([*self._refused, *self._saying.refused])
+    def _to_tell(self, fetch: ShareFetch | None) -> Iterator[TopicPartition]:
+        """Partitions of which there is news; and once those that are new in the session. Each is told once."""
+        told = set[TopicPartition]()
+        known = self._session.partitions
+        news: list[Collection[TopicPartition]] = [self._refused, self._saying.refused]
         if fetch is not None:
-            known = self._session.partitions
-            told |= dict.fromkeys([*fetch.taken, *fetch.refused, *(place for place, is_new in known.items() if is_new)])
-            for place in told:
-                if place in known:
-                    known[place] = place in fetch.refused
-        return told
+            news += [fetch.taken, fetch.refused, self._new]
+        for place in chain.from_iterable(map(list, news)):
+            if place in told:
+                continue
+            told.add(place)
+            if fetch is not None and place in known:
+                known[place] = place in fetch.refused
+            yield place
 
     def _tell(self, telling: Telling, fetch: ShareFetch | None, some: Iterable[TopicPartition]) -> None:
         refused = {} if fetch is None else fetch.refused
