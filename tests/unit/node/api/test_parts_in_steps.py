@@ -33,6 +33,12 @@ def to_its_end(steps: Any, first: object = None) -> tuple[int, Any]:
         step, turns = partial(next, steps), turns + 1
 
 
+class InAThread(list[Any]):
+    """A broker: what is appended there."""
+
+    slices = SimpleNamespace(taken_apart=lambda parse: ("apart", parse))
+
+
 class Produced:
     """In the place of what becomes of a request: notes what is appended at once."""
 
@@ -69,11 +75,11 @@ def of(topic: str, *sizes: int) -> tuple[str, list[tuple[int, memoryview | None]
 def test_what_is_appended_at_once(monkeypatch: pytest.MonkeyPatch, topics: Any, parts: Any) -> None:
     monkeypatch.setattr(produce, "_Request", Produced)
     named = [("".join(list(topic)), some) for topic, some in topics]  # each with a name of its own
-    found: list[Any] = []
+    found = InAThread()
     steps: Any = produce._produce_in_parts(
         cast("Any", found), cast("Any", SimpleNamespace(api_version=9)), memoryview(b""), 3
     )
-    assert isinstance(next(steps), partial)
+    assert next(steps)[0] == "apart", "not behind looks that other clients wait for"
     assert to_its_end(steps, named) == (len(parts), b"answer")
     assert [[(topic, indexes) for topic, indexes in part] for part in found] == parts
 
