@@ -102,7 +102,7 @@ class Asked:
         self.known: dict[Any, bool] = dict.fromkeys(map(place, range(partitions)), False)
         it._session = SimpleNamespace(partitions=self.known)
         it._refused, it._is_final, it._throttle_ms = {}, named.get("share_session_epoch") == -1, 0
-        it._places, it._new, it._limits = [], [], lambda: None
+        it._places, it._limits = [], lambda: None
         self.failed: list[int] = []
         it._context = SimpleNamespace(counts=SimpleNamespace(failed=self.failed.append))
         sessions = SimpleNamespace(remember=self.remember, forget=self.forget)
@@ -205,7 +205,6 @@ def test_of_which_partitions_there_is_news() -> None:
     assert [it.partition for it in asked.it._to_tell(fetch)] == [9, 4, 1, 2, 3]
     assert asked.known == {place(at): at == 2 for at in range(6)}, "one that is refused is told again"
     assert [it.partition for it in asked.it._places] == list(range(6))
-    asked.it._new.clear()
     assert [it.partition for it in asked.it._to_tell(fetch)] == [9, 4, 1, 2]
     assert [it.partition for it in asked.it._to_tell(None)] == [9, 4]
 

@@ -116,7 +116,6 @@ class _Asked:
         self._readable = Readable(broker, context)
         self._refused: dict[TopicPartition, KafkaError] = {}
         self._places: list[TopicPartition] = []
-        self._new: list[TopicPartition] = []
         self._throttle_ms = 0
 
     def answer(self) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
@@ -201,8 +200,6 @@ class _Asked:
             refusal = self._readable.refusal(place)
             if refusal is None:
                 self._places.append(place)
-                if self._session.partitions.get(place):
-                    self._new.append(place)
             else:
                 self._refused[place] = refusal
 
@@ -232,7 +229,7 @@ class _Asked:
         known = self._session.partitions
         news: list[Collection[TopicPartition]] = [self._refused, self._saying.refused]
         if fetch is not None:
-            news += [fetch.taken, fetch.refused, self._new]
+            news += [fetch.taken, fetch.refused, [place for place, is_new in known.items() if is_new]]
         for place in chain.from_iterable(map(list, news)):
             if place in told:
                 continue
