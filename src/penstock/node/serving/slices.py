@@ -174,7 +174,7 @@ class Slices:
         except StopIteration as stop:
             result: T = stop.value
             return result
-        return self._go_on(steps, work) if waits else self._to_its_end(steps, work)
+        return self._go_on(steps, work) if waits else self._to_its_end(steps, work, partial(next, steps))
 
     def _first_slice(self, steps: Steps[Any]) -> Yielded:
         """What is left of it behind the first step, which most answers do not outlast."""
@@ -195,15 +195,21 @@ class Slices:
             running.add_done_callback(self._unawaited.pop)
 
     async def _go_on(self, steps: Steps[T], work: Yielded) -> T:
+        """What a thread is to do before anything else is done before it begins: it need hold nothing meanwhile."""
         client, room = CLIENT.get(), _room()
-        async with self._begun.of(client):
-            if room is not None:
-                await room.take()
-            async with self._under_way.of(client):
-                return await self._to_its_end(steps, work)
-
-    async def _to_its_end(self, steps: Steps[T], work: Yielded) -> T:
         step: Callable[[], Yielded] = partial(next, steps)
+        try:
+            if work is not None and not isinstance(work, Awaitable):
+                step, work = await _outcome(steps, self.work(work)), None
+            async with self._begun.of(client):
+                if room is not None:
+                    await room.take()
+                async with self._under_way.of(client):
+                    return await self._to_its_end(steps, work, step)
+        finally:
+            del step  # as there
+
+    async def _to_its_end(self, steps: Steps[T], work: Yielded, step: Callable[[], Yielded]) -> T:
         try:
             while True:
                 if work is not None:

@@ -238,6 +238,25 @@ async def test_answers_of_one_client_have_half_of_the_room() -> None:
     assert (begun.count("a"), slices.memory._bytes) == (7, 0)
 
 
+async def test_who_begins_with_work_for_a_thread_holds_nothing_meanwhile() -> None:
+    """A short answer of the same client goes past any number of them."""
+    slices, may_end = Slices(8 * ANSWER_BYTES), threading.Event()
+
+    def working() -> Steps[None]:
+        yield partial(may_end.wait, 30)
+
+    busy = [started("a", with_room(slices, working())) for _ in range(30)]
+    try:
+        async with asyncio.timeout(10):
+            short = started("a", cast("Awaitable[str]", slices.answer(counting(10 * STEPS_AT_ONCE, []))))
+            assert await short == "done"
+        assert slices.memory._bytes == 0
+    finally:
+        may_end.set()
+    await asyncio.gather(*busy)
+    assert slices.memory._bytes == 0
+
+
 async def test_one_client_has_half_of_the_places() -> None:
     slices, turns = Slices(), list[str]()
 
