@@ -19,7 +19,7 @@ main(sys.argv[1:], standalone_mode=False)
 print("modules:", *sorted(sys.modules))
 """
 LISTENS = "PLAINTEXT://127.0.0.1:"
-MOST = 345
+MOST = 346
 """Files of our own, without the `__init__.py` of folders, which hold a sentence each; think before you raise it."""
 SOURCE = Path(penstock.__file__).parents[1]
 

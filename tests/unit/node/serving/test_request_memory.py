@@ -14,7 +14,7 @@ from tests.unit.node.serving.crowd import Crowd, on_virtual_time
 from penstock.node.serving import room
 from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES
 from penstock.node.serving.handler import Handler
-from penstock.node.serving.room import STILL_S, Peer, RequestMemory
+from penstock.node.serving.room import STILL_S, Peer
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.slices import ANSWER_BYTES, UNDER_WAY_AT_ONCE, Slices
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

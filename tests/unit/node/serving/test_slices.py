@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from penstock.node.serving.frames import Room
+from penstock.node.serving.room import Room
 from penstock.node.serving.slices import (
     ANSWER_BYTES,
     ROOM,
