@@ -20,7 +20,7 @@ def register_groups(
     """`running` are the replicas that take part here; `offline` counts those that cannot."""
 
     def each(read: Callable[[GroupReplica], T]) -> Callable[[], dict[Labels, T]]:
-        return lambda: {(replica.number,): read(replica) for replica in running()}
+        return lambda: {(one.number,): read(one) for one in sorted(running(), key=lambda one: one.number)}
 
     group, labels = Group.STORAGE_GROUPS, ("group",)
     gauge, counter = partial(Gauge, group, labels=labels), partial(Counter, group, labels=labels)

@@ -59,7 +59,7 @@ def parts_of(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> list[Any]:
     monkeypatch.setattr(module, "parse_produce", lambda *_: asked)
     monkeypatch.setattr(module, "_Request", lambda broker, context, parsed: parsed)
     context: Any = SimpleNamespace(api_version=9)
-    broker: Any = None
+    broker: Any = SimpleNamespace(slices=SimpleNamespace(taken_apart=lambda parse: parse))
     answer, did = driven(module._produce_in_parts(broker, context, memoryview(b""), 0))
     assert answer == "answer"
     assert did == [True, *[False] * len(asked.parts)], "others have their turn between parts"
