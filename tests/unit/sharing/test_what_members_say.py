@@ -8,9 +8,20 @@ from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.sharing.acquiring import Demand, Fetched
 from penstock.sharing.breaker import PROBE_MS, Breaker, State
 from penstock.sharing.checks import check_in_flight
+from penstock.sharing.failures import How
 from penstock.sharing.in_flight import Batch, InFlight, RecordState, Run
 from penstock.sharing.share_partition import SharePartition
-from penstock.sharing.values import GAP, NEVER_MS, RELEASE, Acknowledgement, ShareSettings, Written, same_types
+from penstock.sharing.values import (
+    ACCEPT,
+    GAP,
+    NEVER_MS,
+    REJECT,
+    RELEASE,
+    Acknowledgement,
+    ShareSettings,
+    Written,
+    same_types,
+)
 
 FAR = 1 << 62
 
@@ -52,6 +63,20 @@ def test_a_gap_is_no_record_that_was_accepted() -> None:
     assert partition.breaker.state is State.PROBING
     partition.breaker.pass_time(partition.breaker.next_ms + PROBE_MS)
     assert partition.can_acquire, "the next probe comes all the same"
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"), [(ACCEPT, None), (GAP, None), (RELEASE, How.RELEASED), (REJECT, How.REJECTED)]
+)
+def test_only_what_fails_is_a_failure(kind: int, how: How | None) -> None:
+    """What was accepted, and could not be written down, is delivered again; its letter tells of failures alone."""
+    partition = SharePartition(ShareSettings(has_dead_letters=True))
+    partition.load()
+    partition.loaded(Written(0, 1), 0)
+    partition.acquire(Demand("ann", 1, 1), Fetched(0, [(0, 0)]), 0)
+    assert partition.acknowledge("ann", [Acknowledgement(0, 0, [kind])], 1) is not None
+    (run,) = partition.flight.runs()
+    assert [it.last.how for it in (run.failures,) if it is not None] == [how] * (how is not None)
 
 
 @pytest.mark.parametrize("start_offset", [0, 11, 13, 99])

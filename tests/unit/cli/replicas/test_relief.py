@@ -1,9 +1,10 @@
 from penstock.cli.replicas.leadership import Leadership
-from penstock.cli.replicas.relief import disks_of
+from penstock.cli.replicas.relief import _leaving, disks_of
 from penstock.client.admin import LogDirDescription, ReplicaSize
 from penstock.client.metadata import PartitionMetadata
 from penstock.client.values import TopicPartition
 from penstock.leadership.disks import Disk
+from penstock.leadership.relief import Relief
 from penstock.protocol.errors import ErrorCode
 
 GROUP, ALONE = TopicPartition("__storage_group", 0), TopicPartition("alone", 0)
@@ -32,3 +33,11 @@ def test_what_lies_on_a_disk_is_what_can_move() -> None:
         1: [Disk("/a", 1000, 10, {GROUP: 130}), Disk("/b", 1000, 900, {}, is_open=False)],
         2: [Disk("/a", -1, -1, {}, is_open=False)],
     }
+
+
+def test_what_leaves_a_disk_lies_on_it_and_its_broker_has_it_no_longer() -> None:
+    stays, goes, elsewhere = (TopicPartition("t", number) for number in range(3))
+    found = Relief({stays: [2, 1], goes: [2, 3], elsewhere: [2, 3]}, [])
+    assert _leaving(1, Disk("/a", 1000, 10, {stays: 100, goes: 30, TopicPartition("u", 0): 5}), found) == 30
+    assert _leaving(1, Disk("/b", 1000, 10, {elsewhere: 7}), found) == 7
+    assert _leaving(2, Disk("/a", 1000, 10, {stays: 100, goes: 30}), found) == 0
