@@ -1,5 +1,4 @@
-"""Many deadlines, of which the earliest is known: a heap whose outdated entries are dropped when they come up,
-or sooner.
+"""Many deadlines, of which the earliest is known: a heap whose outdated entries are dropped, at the latest when due.
 
 Putting a deadline off, as each heartbeat does, is one assignment: the heap keeps the earlier time and looks again then.
 Who joins a group and goes has a timer of five minutes, which is off when he goes: the heap sweeps it away.

@@ -4,7 +4,7 @@
 | ------------------------------------- | ----------------------------------------------------------------------- |
 | PartitionRecord                       | a replica of ours: its log is made, and led if we are the leader         |
 | PartitionChangeRecord                 | leadership begins, ends or goes on in a new epoch; the ISR changes       |
-| RemoveTopicRecord                     | its logs are renamed away, to go after `log.segment.delete.delay.ms`      |
+| RemoveTopicRecord                     | its logs are renamed away, to go after `log.segment.delete.delay.ms`     |
 | ClearElrRecord                        | partitions that had eligible leaders have a new partition epoch          |
 | ConfigRecord of a topic               | its logs obey the new settings                                           |
 
