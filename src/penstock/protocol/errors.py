@@ -212,5 +212,9 @@ class TooManyItemsError(DecodeError):
     """A message has more items than its reader takes."""
 
 
+class TooManyTaggedFieldsError(DecodeError):
+    """A structure claims more tagged fields than any has, whatever comes behind that."""
+
+
 class UnsupportedError(DecodeError):
     """Bytes of a format that is newer than this software: nothing is damaged."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.protocol.errors import DecodeError
+from penstock.protocol.errors import DecodeError, TooManyTaggedFieldsError
 
 Buffer = bytes | bytearray | memoryview
 
@@ -84,7 +84,7 @@ def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def check_tagged_fields(count: int) -> None:
     if count > MAX_TAGGED_FIELDS:
-        raise DecodeError(f"{count} tagged fields in one structure; {MAX_TAGGED_FIELDS} may come")
+        raise TooManyTaggedFieldsError(f"{count} tagged fields in one structure; {MAX_TAGGED_FIELDS} may come")
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, count: int, end: int) -> int:

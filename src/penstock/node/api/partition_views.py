@@ -1,6 +1,6 @@
 """Partitions as a client of one listener sees them: who leads, and what it has to know if nobody does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from penstock.metadata.image import NOBODY, BrokerImage, ClusterImage, Endpoint, PartitionImage
@@ -14,11 +14,12 @@ UNKNOWN_LEADER = (-1, -1)
 class ListenerView:
     """The brokers that a listener's clients can reach. Made for one request; its cost is that of the brokers."""
 
-    __slots__ = ("_active", "_offline", "reachable")
+    __slots__ = ("_active", "_lists", "_offline", "reachable")
 
     def __init__(self, image: ClusterImage, listener: str) -> None:
         self._active = {node: broker for node, broker in image.brokers.items() if not broker.fenced}
         self._offline: dict[tuple[int, int], list[int]] = {}
+        self._lists: dict[Sequence[int], list[int]] = {}
         self.reachable: dict[int, tuple[BrokerImage, Endpoint]] = {
             node: (broker, endpoint)
             for node, broker in sorted(self._active.items())
@@ -44,6 +45,13 @@ class ListenerView:
                 if replica not in self._active
                 or not is_online(partition.directory_of(replica), self._active[replica].directories)
             ]
+        return known
+
+    def listed(self, nodes: Sequence[int]) -> list[int]:
+        """As an answer has them; one list for all partitions of the same nodes, else most of a long answer is lists."""
+        known = self._lists.get(nodes)
+        if known is None:
+            known = self._lists[nodes] = list(nodes)
         return known
 
     def controller_id(self, active_id: int, own_id: int) -> int:

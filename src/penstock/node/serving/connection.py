@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING = 128
 """Requests of one connection that may wait for their answer at once."""
-MAX_BACKLOG_BYTES = 64 * 1024
+MAX_BACKLOG_BYTES = 16 * 1024
 """Bytes that a held connection keeps before it stops reading."""
 TURN_NS = 2_000_000
 """How long the requests of one connection are taken before the others have their turn."""
@@ -135,8 +135,8 @@ class Connection(asyncio.BufferedProtocol):
         """The peer does not read: take no more requests from it."""
         assert self._transport is not None
         self._out.is_blocked = True
-        if (unsent := self._out.unsent_bytes(self._transport)) > FREE_BYTES:
-            self._memory.charge(self._out, unsent, self._peer("does not read its answer"))
+        if (held := self._out.held_bytes()) > FREE_BYTES:
+            self._memory.charge(self._out, held, self._peer("does not read its answer"))
 
     def resume_writing(self) -> None:
         self._out.is_blocked = False
@@ -263,6 +263,9 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a frame may be received, or received on; if not, the connection is held until it may."""
         self._room = min(size, len(beginning) + READ_BYTES)
         if size > FREE_BYTES:
+            if (refusal := self._connections.dispatcher.refusal_of(beginning, self.session)) is not None:
+                self._fail(refusal)
+                return False
             rest, peer = size - len(beginning), self._peer("does not send its request to the end")
             waits = partial(self._connections.dispatcher.waits_for_room, beginning, self.session)
             self._lacks_memory = not self._memory.take(self, self._room, self._memory_came, peer, rest, waits=waits)
@@ -277,12 +280,8 @@ class Connection(asyncio.BufferedProtocol):
     def _peer(self, fault: str) -> Peer:
         assert self.session is not None
         assert self._transport is not None
-        return peer_of(self.session, self._transport, self._out, lambda: self._filled, partial(self._too_slow, fault))
-
-    def _too_slow(self, what: str) -> None:
-        reason = f"the peer {what}, and others wait for the memory: queued.max.request.bytes is all held"
-        self._connections.refusals.tell(what, self.session, reason)
-        self.abort()
+        end = partial(self._connections.end_slow, self, fault)
+        return peer_of(self.session, self._transport, self._out, lambda: self._filled, end)
 
     def _start_frame(self, beginning: memoryview, size: int) -> None:
         self._frame, self._frame_size, self._filled = self._buffers.take(size), size, len(beginning)

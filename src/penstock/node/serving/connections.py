@@ -191,6 +191,12 @@ class Connections:
             if self._takes_turns:
                 self._loop.call_soon(self._take_turns)
 
+    def end_slow(self, connection: Admitted, what: str) -> None:
+        """It keeps others waiting by what it does."""
+        reason = f"the peer {what}, and others wait for the memory: queued.max.request.bytes is all held"
+        self.refusals.tell(what, connection.session, reason)
+        connection.abort()
+
     def unmute_later(self, connection: Admitted, seconds: float) -> None:
         """When the longest of its times is up. One that is lost is forgotten: its time may be days."""
         ends_s = self.clock_s() + seconds

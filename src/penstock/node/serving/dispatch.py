@@ -29,7 +29,7 @@ from penstock.node.serving.session import Session
 from penstock.node.serving.slices import ANSWER_BYTES, ROOM, Slices, comes_later, now_or_later, started, to_its_end
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
-from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
+from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, TooManyTaggedFieldsError
 from penstock.protocol.requests.api import Api, ApiKey, api_of
 from penstock.protocol.requests.framing import (
     encode_response,
@@ -157,6 +157,18 @@ def _heard(whole: asyncio.Future[Any]) -> None:
         whole.exception()
 
 
+def _not_served(api_key: int) -> CloseConnection:
+    return CloseConnection(f"API key {api_key} is not served")
+
+
+def _version_not_served(api: Api, version: int, client_id: str | None, session: Session) -> CloseConnection:
+    client_id = None if client_id is None else client_id[:LONGEST_CLIENT_ID]
+    return CloseConnection(
+        f"version {version} of {api.name} is not served (client {client_id})",
+        cause=(api.key, version, client_id, session.client_host),
+    )
+
+
 def _settle(turn: asyncio.Future[bool], has_room: bool) -> None:
     if not turn.done():
         turn.set_result(has_room)
@@ -191,6 +203,25 @@ class Dispatcher:
         served = self._served.get(int.from_bytes(frame[:2], "big"))
         return served is None or served.handler.pipelined
 
+    def refusal_of(self, beginning: memoryview, session: Session | None) -> CloseConnection | DecodeError | None:
+        """Why `dispatch` will refuse a large frame that begins so, however it ends: the rest need not come. A cut
+        header does not say, nor what may be a token, which has none.
+        """
+        if session is None or session.has_to_log_in:
+            return None
+        try:
+            api_key, version, _, client_id, _ = read_request_header(beginning)
+        except TooManyTaggedFieldsError as error:
+            return error
+        except DecodeError:
+            return None
+        served = self._served.get(api_key)
+        if served is None:
+            return _not_served(api_key)
+        if api_key != ApiKey.API_VERSIONS and not served.handler.lowest <= version <= served.handler.newest:
+            return _version_not_served(served.api, version, client_id, session)
+        return None
+
     def waits_for_room(self, beginning: memoryview, session: Session | None) -> bool:
         """Whether a large frame that begins so waits for others that have room; a cut header does not say who asks."""
         if session is None or session.has_to_log_in:
@@ -213,7 +244,7 @@ class Dispatcher:
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
         served = self._served.get(api_key)
         if served is None:
-            raise CloseConnection(f"API key {api_key} is not served")
+            raise _not_served(api_key)
         self.counting = context = RequestContext(
             api_key, version, correlation_id, client_id, session, self._authorizer, charge, served.counts
         )
@@ -361,9 +392,5 @@ class Dispatcher:
     def _wrong_version(self, context: RequestContext, api: Api) -> list[ResponsePart]:
         self.counting = REFUSED
         if context.api_key != ApiKey.API_VERSIONS:
-            client_id = None if context.client_id is None else context.client_id[:LONGEST_CLIENT_ID]
-            raise CloseConnection(
-                f"version {context.api_version} of {api.name} is not served (client {client_id})",
-                cause=(api.key, context.api_version, client_id, context.session.client_host),
-            )
+            raise _version_not_served(api, context.api_version, context.client_id, context.session)
         return [encode_response(unsupported_version(self._node.handlers), context.api_key, 0, context.correlation_id)]

@@ -14,10 +14,12 @@ import gc
 import os
 import sys
 
-SWITCH_S = 0.0005
+SWITCH_S = 0.0001
 """How long a thread keeps the interpreter from the event loop whenever that returns from a system call.
 
-Python's own 5 ms are 20 in a round trip: select, recv, write and send each let the thread in.
+Python's own 5 ms are 20 in a round trip: select, recv, write and send each let the thread in. Under all attacks at
+once a round trip's p99 is 16 ms with 0.5 ms, 14 with this and 13 with half of this, while all that threads do takes 8 %
+longer with this than with 0.5 ms, and 17 % with half of this.
 """
 COLLECTIONS = (700, 5, 2)
 """Python's own numbers, but that it looks at everything each time that some ten thousand objects more stay. That is

@@ -12,8 +12,9 @@ import asyncio
 import fcntl
 import os
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import cast
 
 from penstock.log.log_slice import LogSlice
 from penstock.node.serving.room import Peer
@@ -45,12 +46,12 @@ class Outgoing:
     `queued_bytes` counts what the transport has not got yet.
     """
 
-    __slots__ = ("_files", "_parts", "is_blocked", "queued_bytes")
+    __slots__ = ("_chunk_bytes", "_files", "_parts", "is_blocked", "queued_bytes")
 
     def __init__(self) -> None:
         # A list, as ten thousand idle connections have one each: an empty deque takes ten times as much.
         self._parts: list[ResponsePart] = []
-        self._files = 0
+        self._files = self._chunk_bytes = 0
         self.is_blocked = False
         self.queued_bytes = 0
 
@@ -60,6 +61,15 @@ class Outgoing:
     def unsent_bytes(self, transport: asyncio.Transport) -> int:
         """What is in memory, and not in files; beside those there is little."""
         return transport.get_write_buffer_size() + (0 if self._files else self.queued_bytes)
+
+    def held_bytes(self) -> int:
+        """What a peer that does not read costs: the chunk that the transport has, and parts, as wholes however much of
+        them has gone.
+        """
+        if self._files:
+            return self._chunk_bytes
+        wholes = (part.obj if type(part) is memoryview else part for part in self._parts)
+        return self._chunk_bytes + sum(map(len, cast("Iterable[bytes]", wholes)))
 
     def add(self, parts: list[ResponsePart]) -> None:
         self._parts += parts
@@ -81,6 +91,7 @@ class Outgoing:
             chunk = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]  # no file is there
             parts.clear()
             self.queued_bytes = 0
+            self._chunk_bytes = len(chunk)
             transport.write(chunk)
             return False
         socket = socket_of(transport)
@@ -142,6 +153,7 @@ class Outgoing:
             self.queued_bytes -= len(taken)
             count += len(taken) == size
         self._drop(count)
+        self._chunk_bytes = sum(map(len, chunk))
         return bytes(chunk[0]) if len(chunk) == 1 else b"".join(chunk)
 
     @staticmethod

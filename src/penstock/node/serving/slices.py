@@ -39,7 +39,7 @@ ROOM: ContextVar[tuple[Room, asyncio.Task[Any] | None] | None] = ContextVar("roo
 UNDER_WAY_AT_ONCE = 4
 UNDER_WAY_OF_ONE = 2
 """Of one client."""
-ANSWER_BYTES = 1024 * 1024
+ANSWER_BYTES = 2 * 1024 * 1024
 """What a long answer to a small request is taken to need; its size is known when it is made."""
 COMMANDS_PART = 4
 """This part of the memory for all requests is of those that wait for the controller."""

@@ -98,3 +98,19 @@ async def test_a_large_request_that_makes_no_sense_closes_the_connection(caplog:
         assert await client.reader.read() == b""
     (line,) = refusals(caplog)
     assert "DeleteGroupsRequest version 2" in line
+
+
+async def test_an_answer_that_is_not_read_counts_as_a_whole_until_its_end_has_gone() -> None:
+    """Most of it is with the system, and all of it in memory."""
+    size = 32 << 20
+    whole = [struct.pack(">ii", 4 + size, 1) + bytes(size)]
+    async with serving(Handler(ApiKey.HEARTBEAT, 0, 4, lambda *_: whole, NOTHING, raw=True)) as node:
+        reader, neighbour = await node.connect(), await node.connect()
+        reader.send(HeartbeatRequest(), 4)
+        memory = node.connections.memory
+        while not memory._bytes:
+            assert await neighbour.lives()
+        assert memory._bytes >= size
+        await reader.receive_frame()
+        while memory._bytes:
+            assert await neighbour.lives()

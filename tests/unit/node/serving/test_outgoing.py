@@ -215,3 +215,45 @@ def test_what_has_arrived_is_seen_before_it_is_taken() -> None:
     assert not _has_arrived(transport), "it is closed"
     assert not _has_arrived(cast("asyncio.Transport", SimpleNamespace(get_extra_info={}.get)))
     far.close()
+
+
+class FullTransport(EncryptingTransport):
+    """One whose peer does not read."""
+
+    def __init__(self, out: Outgoing) -> None:
+        super().__init__()
+        self._out = out
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self._out.is_blocked = True
+
+
+@pytest.mark.parametrize(
+    ("sizes", "held"),
+    [
+        ([100], 100),
+        ([CHUNK_BYTES + 1], 2 * CHUNK_BYTES + 1),
+        ([3 * CHUNK_BYTES, 7], 4 * CHUNK_BYTES + 7),
+        ([CHUNK_BYTES, 7], CHUNK_BYTES + 7),
+    ],
+)
+def test_a_peer_that_does_not_read_costs_what_is_in_memory_and_not_what_is_unsent(sizes: list[int], held: int) -> None:
+    """A chunk and a part stay as wholes until their last byte has gone."""
+    out = Outgoing()
+    transport = FullTransport(out)
+    out.add([bytes(size) for size in sizes])
+    out.flush(cast("asyncio.Transport", transport))
+    assert out.is_blocked
+    assert out.held_bytes() == held
+
+
+def test_slices_of_files_are_not_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(SIZE))
+    out = Outgoing()
+    file = Disk().open(str(path))
+    out.add([b"head", LogSlice(file, 0, SIZE, 0)])
+    out.flush(cast("asyncio.Transport", FullTransport(out)))
+    assert out.held_bytes() == CHUNK_BYTES
+    file.close()

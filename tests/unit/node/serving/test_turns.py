@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from tests.unit.node.served_node import serving
+from tests.unit.node.serving.logged import VERSIONS_REQUEST
 
 from penstock.log.disk import OpenFile
 from penstock.log.log_slice import LogSlice
@@ -181,7 +182,8 @@ async def test_a_buffer_that_was_filled_ends_the_turn(pieces: list[bytes], is_sh
 async def test_a_very_large_frame_is_received_in_turns() -> None:
     async with serving() as node:
         client = await node.connect()
-        client.writer.write((90 << 20).to_bytes(4, "big") + bytes(SHARED_BYTES))
+        header = encode_request(VERSIONS_REQUEST, 3, 1, "t")[4:]
+        client.writer.write((90 << 20).to_bytes(4, "big") + header + bytes(SHARED_BYTES - len(header)))
         assert await (await node.connect()).lives()
         (connection,) = [one for one in node.connections.active if isinstance(one, Connection) and one._frame]
         room = len(connection.get_buffer(-1))

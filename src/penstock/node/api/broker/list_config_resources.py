@@ -52,7 +52,7 @@ def list_config_resources(
 
 def _names(image: ClusterImage, kind: ResourceType) -> Steps[Iterable[str]]:
     if kind is ResourceType.TOPIC:
-        return sorted(image.topics)
+        return list(image.topics)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return [str(node_id) for node_id in sorted(image.brokers)]
     names, pace = [], Pace(NAMES_A_STEP)

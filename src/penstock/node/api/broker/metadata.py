@@ -2,12 +2,13 @@
 
 No topics asked for means all of them in version 0 and none later, where null means all. Topics are found by name or,
 from version 12 on, by id. A name that is not there is created if both the request and `auto.create.topics.enable` allow
-it; then the answer waits until the topic can be used. Topics and brokers come in order. The cost is that of the brokers
-and the topics asked for.
+it; then the answer waits until the topic can be used. Brokers come in order, and topics as they were asked for, or
+made: to sort very many would hold everybody up. The cost is that of the brokers and the topics asked for.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
@@ -45,6 +46,9 @@ PARTITIONS_A_STEP = 100
 """Topics and partitions that are described before other requests have a turn."""
 
 NAMES_A_STEP = 250
+
+NAMES_HELD = 1_000
+"""An answer of more topics has all their names only once it has begun: very many may wait for their turn."""
 
 CREATED_AT_ONCE = 1_000
 """Topics that one request may have created; those behind them are unknown for now, and the client asks again."""
@@ -120,7 +124,9 @@ def _answer(
     may: Callable[[Right, str], bool] = context.allows
     if request.topics is None:
         may = context.shows
-        asked = (MetadataRequestTopic(name=name) for name in sorted(image.topics))
+        if len(image.topics) > NAMES_HELD:
+            yield asyncio.sleep(0)
+        asked = (MetadataRequestTopic(name=name) for name in list(image.topics))
     pace = Pace(PARTITIONS_A_STEP)
     for topic in asked:
         described, known = _asked(context.api_version, image, topic, failures, may)
@@ -210,7 +216,7 @@ def _partition(index: int, partition: PartitionImage, view: ListenerView) -> Met
         partition_index=index,
         leader_id=leader,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.isr),
+        replica_nodes=view.listed(partition.replicas),
+        isr_nodes=view.listed(partition.isr),
         offline_replicas=view.offline(partition),
     )

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,10 +11,12 @@ from tests.unit.node.metadata_node import CLUSTER, NODE, context, create, start_
 
 from penstock.metadata.image import NOBODY, PartitionImage, ResourceType
 from penstock.metadata.records import BrokerRegistrationChangeRecord
+from penstock.node.api.broker import metadata as metadata_api
 from penstock.node.api.broker.metadata import metadata
 from penstock.node.controlling import topic_creation
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.slices import at_once
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -78,11 +81,36 @@ async def test_a_topic_is_told_of_once_however_often_it_is_named(broker: Broker)
 
 
 async def test_no_topics_means_all_in_version_0_and_none_later(broker: Broker) -> None:
-    assert [topic.name for topic in (await ask(broker, MetadataRequest(), 0)).topics] == ["delays", "flights"]
+    assert [topic.name for topic in (await ask(broker, MetadataRequest(), 0)).topics] == ["flights", "delays"]
     for version in ALL_VERSIONS[1:]:
         assert (await ask(broker, MetadataRequest(), version)).topics == []
         everything = await ask(broker, MetadataRequest(topics=None), version)
-        assert [topic.name for topic in everything.topics] == ["delays", "flights"]
+        assert [topic.name for topic in everything.topics] == ["flights", "delays"]
+
+
+@pytest.mark.parametrize(("most", "begins_first"), [(1, True), (2, False)])
+async def test_the_names_of_very_many_topics_are_held_once_the_answer_has_begun(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, most: int, begins_first: bool
+) -> None:
+    """What a generator yields to be awaited is awaited when it has its place and room; very many may wait for that."""
+    monkeypatch.setattr(metadata_api, "NAMES_HELD", most)
+    steps = metadata(broker, context(NEWEST), MetadataRequest(topics=None))
+    work: object = None
+    with suppress(StopIteration):
+        work = next(steps)
+    assert isinstance(work, Awaitable) == begins_first
+    if isinstance(work, Awaitable):
+        await work
+        await create(broker, "later")
+        with pytest.raises(StopIteration) as ended:
+            next(steps)
+        assert [topic.name for topic in ended.value.value.topics] == ["flights", "delays", "later"]
+
+
+async def test_partitions_of_the_same_nodes_share_a_list(broker: Broker) -> None:
+    answer = at_once(metadata(broker, context(NEWEST), MetadataRequest(topics=named("flights"))))
+    first, *others = only(answer).partitions
+    assert all(other.replica_nodes is first.replica_nodes is other.isr_nodes for other in others)
 
 
 async def test_by_id(broker: Broker) -> None:
