@@ -16,6 +16,7 @@ from tests.wire.raw_client import Closed, RawClient, batch_of
 from penstock.protocol.batch import HEADER, HEADER_SIZE, read_header, write_crc
 from penstock.protocol.compression import Compression, compress
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -143,10 +144,11 @@ def half_frames(key: ApiKey) -> Frames:
     return lambda _: [(90 << 20).to_bytes(4, "big") + header + bytes(1 << 20)]
 
 
-def tagged_fields(key: ApiKey, version: int) -> Frames:
-    header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
-    frame = header + b"\xff\xff\xff\x03" + b"\1\0" * (11 << 20)
-    return lambda _: [len(frame).to_bytes(4, "big") + frame]
+def tagged_fields(request: Message) -> Frames:
+    """Millions of them behind the request's own fields, where nothing says so before they are there."""
+    api = api_of_request(request)
+    body = encode_request(request, api.versions[-1], 7, "raw")[4:-1] + b"\xff\xff\xff\x03" + b"\1\0" * (11 << 20)
+    return lambda _: [len(body).to_bytes(4, "big") + body]
 
 
 def lookups(_: Target) -> list[bytes]:
@@ -213,8 +215,8 @@ ATTACKS: Final = [
     Attack("half frames", half_frames(ApiKey.PRODUCE), threads=5, connections=100, is_answered=False),
     Attack("unread answers", lambda _: of(MetadataRequest(topics=None)), connections=150, is_answered=False),
     Attack("look-ups in a bomb", lookups, threads=4, connections=10),
-    Attack("tagged fields", tagged_fields(ApiKey.METADATA, 12)),
-    Attack("tagged fields to the controller", tagged_fields(ApiKey.BROKER_HEARTBEAT, 1), is_for_controller=True),
+    Attack("tagged fields", tagged_fields(MetadataRequest())),
+    Attack("tagged fields to the controller", tagged_fields(BrokerHeartbeatRequest()), is_for_controller=True),
     Attack(
         "half frames to the controller",
         half_frames(ApiKey.BROKER_HEARTBEAT),

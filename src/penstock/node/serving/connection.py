@@ -263,7 +263,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a frame may be received, or received on; if not, the connection is held until it may."""
         self._room = min(size, len(beginning) + READ_BYTES)
         if size > FREE_BYTES:
-            if (refusal := self._connections.dispatcher.refusal_of(beginning, self.session)) is not None:
+            if not self._waiting and (refusal := self._connections.dispatcher.refusal_of(beginning, self.session)):
+                self._give_back_frame()
                 self._fail(refusal)
                 return False
             rest, peer = size - len(beginning), self._peer("does not send its request to the end")

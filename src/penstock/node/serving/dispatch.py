@@ -26,7 +26,16 @@ from penstock.node.serving.refusals import LONGEST_CLIENT_ID
 from penstock.node.serving.room import RequestMemory, Room
 from penstock.node.serving.rules import judged
 from penstock.node.serving.session import Session
-from penstock.node.serving.slices import ANSWER_BYTES, ROOM, Slices, comes_later, now_or_later, started, to_its_end
+from penstock.node.serving.slices import (
+    ANSWER_BYTES,
+    ROOM,
+    SLICED_BYTES,
+    Slices,
+    comes_later,
+    now_or_later,
+    started,
+    to_its_end,
+)
 from penstock.node.serving.versions import unsupported_version
 from penstock.protocol.codec import LARGE_BYTES, decode
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError, TooManyTaggedFieldsError
@@ -157,10 +166,6 @@ def _heard(whole: asyncio.Future[Any]) -> None:
         whole.exception()
 
 
-def _not_served(api_key: int) -> CloseConnection:
-    return CloseConnection(f"API key {api_key} is not served")
-
-
 def _version_not_served(api: Api, version: int, client_id: str | None, session: Session) -> CloseConnection:
     client_id = None if client_id is None else client_id[:LONGEST_CLIENT_ID]
     return CloseConnection(
@@ -205,7 +210,7 @@ class Dispatcher:
 
     def refusal_of(self, beginning: memoryview, session: Session | None) -> CloseConnection | DecodeError | None:
         """Why `dispatch` will refuse a large frame that begins so, however it ends: the rest need not come. A cut
-        header does not say, nor what may be a token, which has none.
+        header does not say, nor what may be a token, which has none, nor an API that a program may have added.
         """
         if session is None or session.has_to_log_in:
             return None
@@ -216,9 +221,9 @@ class Dispatcher:
         except DecodeError:
             return None
         served = self._served.get(api_key)
-        if served is None:
-            return _not_served(api_key)
-        if api_key != ApiKey.API_VERSIONS and not served.handler.lowest <= version <= served.handler.newest:
+        if served is None or api_key == ApiKey.API_VERSIONS:
+            return None
+        if not served.handler.lowest <= version <= served.handler.newest:
             return _version_not_served(served.api, version, client_id, session)
         return None
 
@@ -244,7 +249,7 @@ class Dispatcher:
         api_key, version, correlation_id, client_id, position = read_request_header(frame)
         served = self._served.get(api_key)
         if served is None:
-            raise _not_served(api_key)
+            raise CloseConnection(f"API key {api_key} is not served")
         self.counting = context = RequestContext(
             api_key, version, correlation_id, client_id, session, self._authorizer, charge, served.counts
         )
@@ -347,7 +352,8 @@ class Dispatcher:
         handler = served.handler
         answer: Any = reply if served.holds_room and not handler.asks_controller else await reply
         del reply
-        room = Room(self._node.slices.memory, ANSWER_BYTES, waits=served.waits_for_room(context))
+        size = SLICED_BYTES if served.is_sliced else ANSWER_BYTES
+        room = Room(self._node.slices.memory, size, waits=served.waits_for_room(context))
         token = ROOM.set((room, asyncio.current_task()))
         try:
             if not (comes_later(answer) and (served.is_sliced or handler.parts)):

@@ -14,7 +14,7 @@ from itertools import islice
 from types import GeneratorType
 from typing import Any, Final, Protocol, TypeVar
 
-from penstock.node.serving.slices import Pace, Slices, Steps
+from penstock.node.serving.slices import BEGINS, Pace, Slices, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.schema import Message
 
@@ -27,6 +27,9 @@ LARGE_BYTES: Final = 512
 
 NAMES_A_STEP: Final = 500
 """Of what is only put together: some of a millisecond."""
+
+NAMES_HELD: Final = 1_000
+"""No more than an answer may hold that has not begun."""
 
 LONG = 200
 """Items of an answer that are too many to make bytes of in one go."""
@@ -194,14 +197,21 @@ def times_named(names: Iterable[K]) -> Steps[Counter[K]]:
     return times
 
 
+def listed(names: Collection[str]) -> Steps[list[str]]:
+    """Very many once the answer has begun: as many answers as there are clients may wait for that."""
+    if len(names) > NAMES_HELD:
+        yield BEGINS
+    return list(names)
+
+
 def in_order(names: Collection[str]) -> Steps[list[str]]:
     """A thread sorts very many."""
-    listed = list(names)
-    if len(listed) > NAMES_A_STEP:
-        yield listed.sort
+    found = yield from listed(names)
+    if len(found) > NAMES_A_STEP:
+        yield found.sort
     else:
-        listed.sort()
-    return listed
+        found.sort()
+    return found
 
 
 def _some(items: Iterable[T]) -> Iterator[list[T]]:

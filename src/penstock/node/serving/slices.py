@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial
 from math import inf
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Final, Generic, TypeGuard, TypeVar
 
 from penstock.node.serving.places import Places
 from penstock.node.serving.room import RequestMemory, Room
@@ -39,8 +39,10 @@ ROOM: ContextVar[tuple[Room, asyncio.Task[Any] | None] | None] = ContextVar("roo
 UNDER_WAY_AT_ONCE = 4
 UNDER_WAY_OF_ONE = 2
 """Of one client."""
-ANSWER_BYTES = 2 * 1024 * 1024
+ANSWER_BYTES = 1024 * 1024
 """What a long answer to a small request is taken to need; its size is known when it is made."""
+SLICED_BYTES = 2 * ANSWER_BYTES
+"""The same of one that is made in slices, which may be about all topics."""
 COMMANDS_PART = 4
 """This part of the memory for all requests is of those that wait for the controller."""
 
@@ -124,6 +126,19 @@ class BeforeAnswer(Awaitable[T]):
         return self._work.__await__()
 
 
+class Begins(Awaitable[None]):
+    """What an answer yields before it takes up much: it goes on when it has begun, and has its place and its room."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return
+        yield
+
+
+BEGINS: Final = Begins()
+
+
 async def _outcome(steps: Steps[Any], work: Awaitable[Any]) -> Callable[[], Yielded]:
     try:
         return partial(steps.send, await work)
@@ -154,7 +169,7 @@ class Slices:
         self.memory = RequestMemory(of_requests)
         self.commands = RequestMemory(of_commands)
         """For those that wait for the controller: it may be away for long, and they must not keep all others out."""
-        self._begun = Places(inf, max(of_requests // 2 // ANSWER_BYTES, UNDER_WAY_OF_ONE) if memory_bytes >= 0 else inf)
+        self._begun = Places(inf, max(of_requests // 2 // SLICED_BYTES, UNDER_WAY_OF_ONE) if memory_bytes >= 0 else inf)
         """One client's have room in half of the memory at most, while threads work for them or others are under way."""
         self._under_way = Places(UNDER_WAY_AT_ONCE, UNDER_WAY_OF_ONE)
         self._turn = asyncio.Lock()
@@ -212,7 +227,7 @@ class Slices:
     async def _to_its_end(self, steps: Steps[T], work: Yielded, step: Callable[[], Yielded]) -> T:
         try:
             while True:
-                if work is not None:
+                if work is not None and work is not BEGINS:
                     step = await self._worked(steps, work)
                 async with self._turn:
                     await asyncio.sleep(0)

@@ -189,13 +189,12 @@ async def test_an_error_about_all_of_a_part_is_the_answer() -> None:
 async def test_objects_of_a_large_request_are_freed_by_a_thread(
     monkeypatch: pytest.MonkeyPatch, *, is_sliced: bool
 ) -> None:
-    freed: list[tuple[type, int, int]] = []
+    freed: list[list[Any]] = []
     is_freed = threading.Event()
 
     def watched(arrays: list[list[Any]]) -> None:
         assert threading.current_thread() is not threading.main_thread()
-        array = arrays.pop()
-        freed.append((type(array[0]), len(array), sys.getrefcount(array[0])))
+        freed.append(arrays.pop())
         is_freed.set()
 
     def answer(asked: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -220,11 +219,11 @@ async def test_objects_of_a_large_request_are_freed_by_a_thread(
             assert await asyncio.to_thread(is_freed.wait, 30)
             is_freed.clear()
     array_and_argument = 2
-    assert {(kind, count) for kind, count, _ in freed} == {
+    assert {(type(array[0]), len(array)) for array in freed} == {
         (DescribeConfigsResource, 10_000),
         (DescribeConfigsResult, 10_000),
     }
-    assert all(references == array_and_argument for _, _, references in freed), "nobody else holds them"
+    assert all(sys.getrefcount(array[0]) == array_and_argument for array in freed), "nobody else holds them"
 
 
 def test_they_are_freed_a_few_at_a_time() -> None:

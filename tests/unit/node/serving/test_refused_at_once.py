@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 
 import pytest
@@ -13,7 +14,7 @@ from tests.unit.node.serving.test_sasl_connection import serving as serving_user
 from penstock.node.serving.frames import SHARED_BYTES
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.rules import NOTHING
-from penstock.protocol.messages.heartbeat import HeartbeatResponse
+from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.protocol.requests.api import ApiKey
 from penstock.protocol.requests.framing import encode_request
@@ -40,7 +41,6 @@ def fields(count: int) -> bytes:
 @pytest.mark.parametrize(
     ("begins", "reason"),
     [
-        (header(999, 0), "API key 999 is not served"),
         (header(ApiKey.HEARTBEAT, 0), "version 0 of Heartbeat is not served (client None)"),
         (header(ApiKey.HEARTBEAT, 5, b"\0"), "version 5 of Heartbeat is not served (client None)"),
         (header(ApiKey.HEARTBEAT, 4, fields(MAX_TAGGED_FIELDS + 1)), f"{MAX_TAGGED_FIELDS + 1} tagged fields in one"),
@@ -62,6 +62,7 @@ async def test_what_will_be_refused_need_not_come(begins: bytes, reason: str, ca
         header(ApiKey.HEARTBEAT, 1),
         header(ApiKey.HEARTBEAT, 4, fields(MAX_TAGGED_FIELDS)),
         header(ApiKey.API_VERSIONS, 99),  # is answered with what is served
+        header(999, 0),  # a program may have added it
     ],
 )
 async def test_what_may_be_answered_is_awaited(begins: bytes, caplog: pytest.LogCaptureFixture) -> None:
@@ -76,15 +77,39 @@ async def test_what_may_be_answered_is_awaited(begins: bytes, caplog: pytest.Log
 async def test_a_header_that_is_cut_is_looked_at_when_more_is_there(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(HEARTBEAT) as node:
         client, neighbour = await node.connect(), await node.connect()
-        whole = beginning(header(999, 0), 4 << 20)
+        whole = beginning(header(ApiKey.HEARTBEAT, 0), 4 << 20)
         client.writer.write(whole[:9])
         while not any(getattr(connection, "_frame", None) for connection in node.connections.active):
             assert await neighbour.lives()
         assert not refusals(caplog)
+        assert node.connections.memory._bytes
         client.writer.write(whole[9:] + bytes(2 << 20))
         assert await client.closed()
+        assert not node.connections.memory._bytes
     (line,) = refusals(caplog)
-    assert "API key 999 is not served" in line
+    assert "version 0 of Heartbeat is not served" in line
+
+
+async def test_what_waits_for_an_answer_before_it_gets_that_first(caplog: pytest.LogCaptureFixture) -> None:
+    answer = asyncio.Event()
+
+    async def waits(*_: object) -> HeartbeatResponse:
+        await answer.wait()
+        return HeartbeatResponse()
+
+    async with serving(Handler(ApiKey.HEARTBEAT, 1, 4, waits, NOTHING, pipelined=True)) as node:
+        client, neighbour = await node.connect(), await node.connect()
+        client.send(HeartbeatRequest(), 4)
+        whole = beginning(header(ApiKey.HEARTBEAT, 0), 1 << 20)
+        client.writer.write(whole)
+        while not any(getattr(connection, "_frame", None) for connection in node.connections.active):
+            assert await neighbour.lives()
+        answer.set()
+        await client.receive(ApiKey.HEARTBEAT, 4)
+        client.writer.write(bytes((1 << 20) + 4 - len(whole)))
+        assert await client.closed()
+    (line,) = refusals(caplog)
+    assert "version 0 of Heartbeat is not served" in line
 
 
 async def test_a_token_has_no_header(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from penstock.node.serving.frames import READ_BYTES, SHARED_BYTES, SHORT_BYTES
 from penstock.node.serving.handler import Handler
 from penstock.node.serving.room import STILL_S, Peer
 from penstock.node.serving.rules import NOTHING
-from penstock.node.serving.slices import ANSWER_BYTES, UNDER_WAY_AT_ONCE, Slices
+from penstock.node.serving.slices import SLICED_BYTES, UNDER_WAY_AT_ONCE, Slices
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey
@@ -384,7 +384,7 @@ async def test_a_long_answer_begins_where_there_is_room_for_it(patience: None) -
         return ListGroupsResponse()
 
     handler = Handler(ApiKey.LIST_GROUPS, 0, 0, steps, NOTHING)
-    async with serving(handler, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 8 // 3)}) as node:
+    async with serving(handler, settings={"queued.max.request.bytes": str(SLICED_BYTES * 8 // 3)}) as node:
         clients = [await node.connect() for _ in range(4)]
         for client in clients:
             client.send(ListGroupsRequest(), 0)

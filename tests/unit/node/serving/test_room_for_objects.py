@@ -18,7 +18,7 @@ from penstock.node.serving.handler import CONTROLLER_HANDLERS, Handler, RequestC
 from penstock.node.serving.room import RequestMemory
 from penstock.node.serving.rules import NOTHING
 from penstock.node.serving.session import Principal, Session
-from penstock.node.serving.slices import ANSWER_BYTES, BeforeAnswer, Steps
+from penstock.node.serving.slices import ANSWER_BYTES, SLICED_BYTES, BeforeAnswer, Steps
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -275,7 +275,7 @@ async def test_an_answer_has_no_room_while_others_are_awaited(patience: None) ->
 
     held = list[int]()
     handler = Handler(ApiKey.LIST_GROUPS, 0, 0, steps, NOTHING)
-    async with serving(handler, settings={"queued.max.request.bytes": str(ANSWER_BYTES * 4 // 3)}) as node:
+    async with serving(handler, settings={"queued.max.request.bytes": str(SLICED_BYTES * 4 // 3)}) as node:
         clients = [await node.connect() for _ in range(3)]
         for client in clients:
             client.send(ListGroupsRequest(), 0)
@@ -285,7 +285,7 @@ async def test_an_answer_has_no_room_while_others_are_awaited(patience: None) ->
         goes_on.set()
         for client in clients:
             await client.receive(ApiKey.LIST_GROUPS, 0)
-        assert held == [ANSWER_BYTES] * 3, "one after the other"
+        assert held == [SLICED_BYTES] * 3, "one after the other"
         assert node.connections.memory._bytes == 0
 
 

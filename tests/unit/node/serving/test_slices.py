@@ -16,12 +16,14 @@ import pytest
 
 from penstock.node.serving.room import Room
 from penstock.node.serving.slices import (
-    ANSWER_BYTES,
+    BEGINS,
     ROOM,
+    SLICED_BYTES,
     STEPS_AT_ONCE,
     Pace,
     Slices,
     Steps,
+    at_once,
     comes_later,
     now_or_later,
     started,
@@ -210,14 +212,14 @@ async def test_who_waits_for_a_thread_holds_no_answer_up_that_needs_none(clients
 
 async def with_room(slices: Slices, steps: Steps[None]) -> None:
     """As `Dispatcher` has a long answer made."""
-    room = Room(slices.memory, ANSWER_BYTES, waits=True)
+    room = Room(slices.memory, SLICED_BYTES, waits=True)
     ROOM.set((room, asyncio.current_task()))
     await cast("Awaitable[None]", slices.answer(steps))
     room.give()
 
 
 async def test_answers_of_one_client_have_half_of_the_room() -> None:
-    slices, may_end, begun = Slices(8 * ANSWER_BYTES), threading.Event(), list[str]()
+    slices, may_end, begun = Slices(8 * SLICED_BYTES), threading.Event(), list[str]()
 
     def working(client: str) -> Steps[None]:
         yield from counting(STEPS_AT_ONCE, [])
@@ -231,7 +233,7 @@ async def test_answers_of_one_client_have_half_of_the_room() -> None:
                 await asyncio.sleep(0)
         for _ in range(30):
             await asyncio.sleep(0)
-        assert (begun.count("a"), slices.memory._bytes) == (3, 4 * ANSWER_BYTES), "of 6 MB for requests"
+        assert (begun.count("a"), slices.memory._bytes) == (3, 4 * SLICED_BYTES), "of 12 MB for requests"
     finally:
         may_end.set()
     await asyncio.gather(*answers)
@@ -240,7 +242,7 @@ async def test_answers_of_one_client_have_half_of_the_room() -> None:
 
 async def test_who_begins_with_work_for_a_thread_holds_nothing_meanwhile() -> None:
     """A short answer of the same client goes past any number of them."""
-    slices, may_end = Slices(8 * ANSWER_BYTES), threading.Event()
+    slices, may_end = Slices(8 * SLICED_BYTES), threading.Event()
 
     def working() -> Steps[None]:
         yield partial(may_end.wait, 30)
@@ -274,7 +276,7 @@ async def test_one_client_has_half_of_the_places() -> None:
 
 async def test_what_an_answer_starts_takes_none_of_its_room() -> None:
     """Nobody would give that back."""
-    slices = Slices(8 * ANSWER_BYTES)
+    slices = Slices(8 * SLICED_BYTES)
 
     def starting() -> Steps[None]:
         yield from counting(STEPS_AT_ONCE, [])
@@ -287,7 +289,7 @@ async def test_what_an_answer_starts_takes_none_of_its_room() -> None:
 
 
 async def test_answers_that_come_back_do_not_wait_for_those_that_wait_for_their_room() -> None:
-    slices, arrived = Slices(3 * ANSWER_BYTES), asyncio.Event()
+    slices, arrived = Slices(3 * SLICED_BYTES), asyncio.Event()
 
     def waiting() -> Steps[None]:
         yield from counting(STEPS_AT_ONCE, [])
@@ -403,3 +405,42 @@ async def test_requests_are_taken_apart_one_at_a_time_beside_other_work() -> Non
     finally:
         ends.set()
     await working
+
+
+async def test_what_is_taken_up_when_an_answer_begins_is_not_held_before() -> None:
+    slices, goes_on, held = Slices(8 * SLICED_BYTES), asyncio.Event(), list[int]()
+
+    def holding(number: int) -> Steps[None]:
+        yield BEGINS
+        held.append(number)
+        yield goes_on.wait()
+
+    answers = [started("a", with_room(slices, holding(number))) for number in range(9)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert held == [0, 1, 2, 3, 4, 5], "as many as have room: what is awaited lets others begin"
+    goes_on.set()
+    await asyncio.gather(*answers)
+    assert held == list(range(9))
+
+
+async def test_who_begins_gives_up_no_place_for_that() -> None:
+    slices, begun = Slices(8 * SLICED_BYTES), list[str]()
+
+    def busy(name: str) -> Steps[None]:
+        yield BEGINS
+        begun.append(name)
+        yield from [None] * 30
+        begun.append(f"{name} ends")
+
+    await asyncio.gather(*(started("a", with_room(slices, busy(name))) for name in "bcde"))
+    assert begun[:2] == ["b", "c"]
+    assert begun.index("d") > begun.index("b ends"), "two at a time are one client's"
+
+
+def test_in_one_go_it_has_begun_all_along() -> None:
+    def steps() -> Steps[str]:
+        yield BEGINS
+        return "done"
+
+    assert at_once(steps()) == "done"

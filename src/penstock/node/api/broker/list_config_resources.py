@@ -11,7 +11,7 @@ from penstock.metadata.resources import ResourceType
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import DESCRIBE_CLUSTER_CONFIGS
 from penstock.node.serving.handler import RequestContext, handles
-from penstock.node.serving.parts import NAMES_A_STEP, times_named
+from penstock.node.serving.parts import NAMES_A_STEP, listed, times_named
 from penstock.node.serving.rules import Whole
 from penstock.node.serving.slices import Pace, Steps
 from penstock.protocol.errors import ErrorCode
@@ -52,7 +52,7 @@ def list_config_resources(
 
 def _names(image: ClusterImage, kind: ResourceType) -> Steps[Iterable[str]]:
     if kind is ResourceType.TOPIC:
-        return list(image.topics)
+        return (yield from listed(image.topics))
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return [str(node_id) for node_id in sorted(image.brokers)]
     names, pace = [], Pace(NAMES_A_STEP)

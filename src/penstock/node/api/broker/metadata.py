@@ -8,7 +8,6 @@ made: to sort very many would hold everybody up. The cost is that of the brokers
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
@@ -20,6 +19,7 @@ from penstock.node.controlling.topic_creation import create_missing
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import CREATE_IN_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, NOT_ASKED, Right
 from penstock.node.serving.handler import RequestContext, handles
+from penstock.node.serving.parts import listed
 from penstock.node.serving.rules import OPERATIONS, Within
 from penstock.node.serving.slices import BeforeAnswer, Pace, Steps
 from penstock.protocol.acls import Resource
@@ -46,9 +46,6 @@ PARTITIONS_A_STEP = 100
 """Topics and partitions that are described before other requests have a turn."""
 
 NAMES_A_STEP = 250
-
-NAMES_HELD = 1_000
-"""An answer of more topics has all their names only once it has begun: very many may wait for their turn."""
 
 CREATED_AT_ONCE = 1_000
 """Topics that one request may have created; those behind them are unknown for now, and the client asks again."""
@@ -124,9 +121,7 @@ def _answer(
     may: Callable[[Right, str], bool] = context.allows
     if request.topics is None:
         may = context.shows
-        if len(image.topics) > NAMES_HELD:
-            yield asyncio.sleep(0)
-        asked = (MetadataRequestTopic(name=name) for name in list(image.topics))
+        asked = (MetadataRequestTopic(name=name) for name in (yield from listed(image.topics)))
     pace = Pace(PARTITIONS_A_STEP)
     for topic in asked:
         described, known = _asked(context.api_version, image, topic, failures, may)

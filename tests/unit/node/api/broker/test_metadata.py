@@ -11,12 +11,12 @@ from tests.unit.node.metadata_node import CLUSTER, NODE, context, create, start_
 
 from penstock.metadata.image import NOBODY, PartitionImage, ResourceType
 from penstock.metadata.records import BrokerRegistrationChangeRecord
-from penstock.node.api.broker import metadata as metadata_api
 from penstock.node.api.broker.metadata import metadata
 from penstock.node.controlling import topic_creation
 from penstock.node.roles.broker import Broker
+from penstock.node.serving import parts
 from penstock.node.serving.handler import RequestContext
-from penstock.node.serving.slices import at_once
+from penstock.node.serving.slices import BEGINS, at_once
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode, KafkaError
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -92,15 +92,13 @@ async def test_no_topics_means_all_in_version_0_and_none_later(broker: Broker) -
 async def test_the_names_of_very_many_topics_are_held_once_the_answer_has_begun(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, most: int, begins_first: bool
 ) -> None:
-    """What a generator yields to be awaited is awaited when it has its place and room; very many may wait for that."""
-    monkeypatch.setattr(metadata_api, "NAMES_HELD", most)
+    monkeypatch.setattr(parts, "NAMES_HELD", most)
     steps = metadata(broker, context(NEWEST), MetadataRequest(topics=None))
     work: object = None
     with suppress(StopIteration):
         work = next(steps)
-    assert isinstance(work, Awaitable) == begins_first
-    if isinstance(work, Awaitable):
-        await work
+    assert (work is BEGINS) == begins_first
+    if work is BEGINS:
         await create(broker, "later")
         with pytest.raises(StopIteration) as ended:
             next(steps)
