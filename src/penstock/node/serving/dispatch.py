@@ -264,8 +264,8 @@ class Dispatcher:
                 # What is done in slices keeps its order: what comes behind it waits. It ends, client or not, and has
                 # the frame's memory, or a copy of it, until then.
                 whole = started(context.asker, reply)
-                self.memory.charge(whole, len(frame))
-                whole.add_done_callback(self.memory.give)
+                self.memory.park(whole, len(frame))
+                whole.add_done_callback(self.memory.unpark)
                 whole.add_done_callback(_heard)
                 return Waiting(served.in_order, context, asyncio.shield(whole))
         else:
@@ -316,11 +316,13 @@ class Dispatcher:
         """
         slices, cls, waits = self._node.slices, served.request_class, served.waits_for_room(context)
         size, turn = OBJECTS_PER_BYTE * len(frame), asyncio.get_running_loop().create_future()
+        slices.memory.park(turn, len(frame))
         try:
             async with slices.memory.lent(size, waits=waits):
                 decoded = partial(_decoded, cls, context.api_version, frame, position, items)
                 request = await slices.taken_apart(decoded, waits=waits)
                 del decoded, frame
+                slices.memory.unpark(turn)
                 if served.handler.asks_controller:
                     if not await self._has_turn(turn, size):
                         refusal = slices.answer(refusing(request, CROWDED))
@@ -329,6 +331,7 @@ class Dispatcher:
                     return await self._answered_apart(served, context, request)
             return await self._answered_apart(served, context, request)
         finally:
+            slices.memory.unpark(turn)
             slices.commands.give(turn)
 
     async def _has_turn(self, turn: asyncio.Future[bool], size: int) -> bool:

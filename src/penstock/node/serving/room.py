@@ -81,6 +81,8 @@ class RequestMemory:
         "_most",
         "_new",
         "_numbers",
+        "_parked",
+        "_parked_bytes",
         "_timer",
         "_turn_of_first",
         "_work",
@@ -117,6 +119,9 @@ class RequestMemory:
         """Who is told of those that find no room, and what that one holds."""
         self._new: dict[str, SweepingHeap[_Wish]] = {}
         """Those of new frames by their hosts."""
+        self._parked: dict[Hashable, int] = {}
+        self._parked_bytes = 0
+        """What is here as a whole and neither taken apart nor written: no frame goes beyond the limit behind more."""
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -165,6 +170,17 @@ class RequestMemory:
         """This is there already, room or not."""
         if key not in self._held:
             self._hold(key, size, peer)
+
+    def park(self, key: Hashable, size: int) -> None:
+        """A frame is here as a whole, and in memory until it is used (`unpark`). Work does not wait for that to go."""
+        self._parked[key] = size
+        self._parked_bytes += size
+
+    def unpark(self, key: Hashable) -> None:
+        size = self._parked.pop(key, 0)
+        if size:
+            self._parked_bytes -= size
+            self._grant()
 
     def give(self, key: Hashable) -> None:
         """The key holds nothing any more, and waits for nothing."""
@@ -241,7 +257,8 @@ class RequestMemory:
         if work is not None and self._work_is_late and self._work_beyond is None:
             self._work_beyond = work.key
             return work
-        if self._beyond is None and (frame := self._frame("beyond")) is not None:
+        is_full = 0 <= self._most < self._parked_bytes
+        if self._beyond is None and not is_full and (frame := self._frame("beyond")) is not None:
             self._beyond, self._behind_s = frame.key, 0.0
             self._turn_of_first["beyond"] ^= True
         return self.wishes.get(self._beyond)
@@ -287,7 +304,8 @@ class RequestMemory:
     def _has_room(self, wish: _Wish) -> bool:
         share = self._held.get(wish.key)
         more = wish.size - (share.size if share is not None else 0)
-        return self._most < 0 or not self._bytes or self._bytes + more <= self._most
+        held = self._bytes + (self._parked_bytes if wish.peer is not None else 0)
+        return self._most < 0 or not held or held + more <= self._most
 
     def _hold(self, key: Hashable, size: int, peer: Peer | None) -> None:
         share = self._held.get(key)
