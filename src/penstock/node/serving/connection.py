@@ -149,7 +149,6 @@ class Connection(asyncio.BufferedProtocol):
         self._closed, self._backlog = True, b""
         self._out.clear()
         self._give_back_frame()
-        self._memory.give(self)
         self._memory.give(self._out)
         waiting, self._waiting = self._waiting, []
         for slot in waiting:
@@ -292,8 +291,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._frame is not None:
             frame, self._frame = self._frame, None
             self._buffers.give(frame)
-            if self._frame_size > FREE_BYTES:
-                self._memory.give(self)
+        self._memory.give(self)
 
     def _proceed(self) -> None:
         """Go on with what has arrived as far as nothing holds the connection, and write what is answered."""

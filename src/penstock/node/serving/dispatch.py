@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
@@ -264,8 +265,8 @@ class Dispatcher:
                 # What is done in slices keeps its order: what comes behind it waits. It ends, client or not, and has
                 # the frame's memory, or a copy of it, until then.
                 whole = started(context.asker, reply)
-                self.memory.park(whole, len(frame))
-                whole.add_done_callback(self.memory.unpark)
+                self.memory.charge(whole, len(frame))
+                whole.add_done_callback(self.memory.give)
                 whole.add_done_callback(_heard)
                 return Waiting(served.in_order, context, asyncio.shield(whole))
         else:
@@ -316,13 +317,14 @@ class Dispatcher:
         """
         slices, cls, waits = self._node.slices, served.request_class, served.waits_for_room(context)
         size, turn = OBJECTS_PER_BYTE * len(frame), asyncio.get_running_loop().create_future()
-        slices.memory.park(turn, len(frame))
+        is_here = ExitStack()
+        is_here.enter_context(slices.memory.parked(len(frame)))
         try:
             async with slices.memory.lent(size, waits=waits):
                 decoded = partial(_decoded, cls, context.api_version, frame, position, items)
                 request = await slices.taken_apart(decoded, waits=waits)
                 del decoded, frame
-                slices.memory.unpark(turn)
+                is_here.close()
                 if served.handler.asks_controller:
                     if not await self._has_turn(turn, size):
                         refusal = slices.answer(refusing(request, CROWDED))
@@ -331,7 +333,7 @@ class Dispatcher:
                     return await self._answered_apart(served, context, request)
             return await self._answered_apart(served, context, request)
         finally:
-            slices.memory.unpark(turn)
+            is_here.close()
             slices.commands.give(turn)
 
     async def _has_turn(self, turn: asyncio.Future[bool], size: int) -> bool:

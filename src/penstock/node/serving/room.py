@@ -81,7 +81,6 @@ class RequestMemory:
         "_most",
         "_new",
         "_numbers",
-        "_parked",
         "_parked_bytes",
         "_timer",
         "_turn_of_first",
@@ -119,7 +118,6 @@ class RequestMemory:
         """Who is told of those that find no room, and what that one holds."""
         self._new: dict[str, SweepingHeap[_Wish]] = {}
         """Those of new frames by their hosts."""
-        self._parked: dict[Hashable, int] = {}
         self._parked_bytes = 0
         """What is here as a whole and neither taken apart nor written: no frame goes beyond the limit behind more."""
         self._numbers = count()
@@ -171,14 +169,13 @@ class RequestMemory:
         if key not in self._held:
             self._hold(key, size, peer)
 
-    def park(self, key: Hashable, size: int) -> None:
-        """A frame is here as a whole, and in memory until it is used (`unpark`). Work does not wait for that to go."""
-        self._parked[key] = size
+    @contextmanager
+    def parked(self, size: int) -> Iterator[None]:
+        """A frame is here as a whole, and in memory until it is used. Work does not wait for that to go."""
         self._parked_bytes += size
-
-    def unpark(self, key: Hashable) -> None:
-        size = self._parked.pop(key, 0)
-        if size:
+        try:
+            yield
+        finally:
             self._parked_bytes -= size
             self._grant()
 
@@ -221,7 +218,7 @@ class RequestMemory:
         """Tell as many as hold what others lack."""
         if not self._idle or not self.wishes:
             return
-        need = self._bytes - self._most
+        need = self._bytes + (self._parked_bytes if self._frames else 0) - self._most
         for wish in self.wishes.values():
             share = self._held.get(wish.key)
             need += wish.size - (share.size if share is not None else 0)
@@ -345,7 +342,7 @@ class RequestMemory:
             if share.peer is not None and not (key in self.wishes and share.peer.has_more()):
                 far, share.far = share.far, share.peer.how_far()
                 takes_s = now_s - share.since_s
-                is_beyond = key is self._beyond and self._bytes > self._most
+                is_beyond = key is self._beyond and self._bytes + self._parked_bytes > self._most
                 is_slow, is_late = takes_s >= STILL_S, (self._behind_s if is_beyond else takes_s) >= PATIENCE_S
                 if is_late or (is_slow and (is_beyond or far == share.far)):
                     late.append(share.peer)

@@ -16,6 +16,7 @@ from penstock.node.api.consumed.committed_positions import committed_positions
 from penstock.node.metrics.registry import Gauge, Group, Registry
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.parts import NAMES_A_STEP
+from penstock.node.serving.room import RequestMemory
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_topics import DeleteTopicState
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -36,7 +37,7 @@ def to_its_end(steps: Any, first: object = None) -> tuple[int, Any]:
 class InAThread(list[Any]):
     """A broker: what is appended there."""
 
-    slices = SimpleNamespace(taken_apart=lambda parse: ("apart", parse))
+    slices = SimpleNamespace(taken_apart=lambda parse: ("apart", parse), memory=RequestMemory())
 
 
 class Produced:

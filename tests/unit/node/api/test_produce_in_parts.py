@@ -17,6 +17,7 @@ from penstock.node.api.broker import produce as module
 from penstock.node.api.broker.produce import BYTES_A_STEP, PARTITIONS_A_STEP, WIDE
 from penstock.node.serving.frames import POOLED_FRAME_BYTES
 from penstock.node.serving.late_answer import LateAnswer
+from penstock.node.serving.room import RequestMemory
 from penstock.protocol.errors import ErrorCode, KafkaError, TooManyItemsError
 
 __all__ = ["made"]
@@ -59,7 +60,7 @@ def parts_of(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> list[Any]:
     monkeypatch.setattr(module, "parse_produce", lambda *_: asked)
     monkeypatch.setattr(module, "_Request", lambda broker, context, parsed: parsed)
     context: Any = SimpleNamespace(api_version=9)
-    broker: Any = SimpleNamespace(slices=SimpleNamespace(taken_apart=lambda parse: parse))
+    broker: Any = SimpleNamespace(slices=SimpleNamespace(taken_apart=lambda parse: parse, memory=RequestMemory()))
     answer, did = driven(module._produce_in_parts(broker, context, memoryview(b""), 0))
     assert answer == "answer"
     assert did == [True, *[False] * len(asked.parts)], "others have their turn between parts"

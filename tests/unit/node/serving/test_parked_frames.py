@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from tests.unit.node.served_node import serving
 from tests.unit.node.serving.crowd import Crowd, on_virtual_time
 
 from penstock.node.serving.handler import Handler
+from penstock.node.serving.room import STILL_S
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -25,11 +25,10 @@ def test_no_frame_goes_beyond_the_limit_behind_more_than_that() -> None:
     async def run() -> None:
         crowd = Crowd(10)
         assert crowd.take("next", 1, rest=50)
-        crowd.memory.park("whole", 11)
-        assert not crowd.take("next", 2, rest=49)
-        await asyncio.sleep(0)
-        assert crowd.came == []
-        crowd.memory.unpark("whole")
+        with crowd.memory.parked(11):
+            assert not crowd.take("next", 2, rest=49)
+            await asyncio.sleep(0)
+            assert crowd.came == []
         await asyncio.sleep(0)
         assert crowd.came == ["next"]
 
@@ -40,9 +39,9 @@ def test_behind_as_much_as_there_is_one_may() -> None:
     async def run() -> None:
         crowd = Crowd(10)
         assert crowd.take("begun", 1, rest=50)
-        crowd.memory.park("whole", 10)
-        assert crowd.take("begun", 5, rest=45)
-        assert crowd.memory._beyond == "begun"
+        with crowd.memory.parked(10):
+            assert crowd.take("begun", 5, rest=45)
+            assert crowd.memory._beyond == "begun"
 
     on_virtual_time(run)
 
@@ -50,24 +49,37 @@ def test_behind_as_much_as_there_is_one_may() -> None:
 def test_frames_have_what_those_that_are_whole_leave_and_work_does_not_wait_for_them() -> None:
     async def run() -> None:
         crowd = Crowd(10)
-        crowd.memory.park("whole", 6)
-        assert crowd.take("short", 4)
-        assert not crowd.take("long", 1)
-        crowd.memory.give("long")
-        assert crowd.memory.take("work", 6, lambda: None)
+        with crowd.memory.parked(6):
+            assert crowd.take("short", 4)
+            assert not crowd.take("long", 1)
+            crowd.memory.give("long")
+            assert crowd.memory.take("work", 6, lambda: None)
 
     on_virtual_time(run)
 
 
-@pytest.mark.parametrize("limit", [-1, 10])
-def test_what_was_parked_is_taken_out_once(limit: int) -> None:
+def test_who_is_beyond_for_what_is_parked_has_no_longer_than_others_who_are() -> None:
     async def run() -> None:
-        crowd = Crowd(limit)
-        crowd.memory.park("whole", 11)
-        for _ in range(2):
-            crowd.memory.unpark("whole")
-        assert crowd.memory._parked_bytes == 0
-        assert crowd.take("all", 10)
+        crowd = Crowd(10)
+        assert crowd.take("begun", 1, rest=50)
+        with crowd.memory.parked(10):
+            assert crowd.take("begun", 5, rest=45)
+            assert not crowd.take("waits", 3)
+            crowd.far["begun"] = 1
+            await asyncio.sleep(STILL_S + 0.1)
+            crowd.far["begun"] = 2
+            await asyncio.sleep(STILL_S)
+            assert crowd.lost == ["begun"]
+
+    on_virtual_time(run)
+
+
+def test_who_waits_with_an_answer_makes_way_for_what_the_parked_keep_out() -> None:
+    async def run() -> None:
+        crowd, told = Crowd(10), list[str]()
+        with crowd.memory.parked(8), crowd.memory.idle(2, lambda: told.append("goes")):
+            assert not crowd.take("long", 3)
+            assert told == ["goes"]
 
     on_virtual_time(run)
 

@@ -87,8 +87,15 @@ def produce(
 def _produce_in_parts(
     broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> Steps[list[bytes] | None]:
-    parsed = broker.slices.taken_apart(partial(parse_produce, frame, position, context.api_version))
-    request = _Request(broker, context, (yield parsed))
+    with broker.slices.memory.parked(len(frame)):
+        parsed = broker.slices.taken_apart(partial(parse_produce, frame, position, context.api_version))
+        request = _Request(broker, context, (yield parsed))
+        yield from _appended(request)
+    return (yield from request.rest())
+
+
+def _appended(request: _Request) -> Steps[None]:
+    """All of it, part by part."""
     part: list[tuple[str | UUID, list[tuple[int, memoryview | None]]]] = []
     count = size = 0
     for topic, asked in request.topics:
@@ -103,7 +110,6 @@ def _produce_in_parts(
                 part, count, size = [], 0, 0
                 yield None
     request.append(part)
-    return (yield from request.rest())
 
 
 class _Request:
