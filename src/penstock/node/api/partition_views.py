@@ -47,7 +47,7 @@ class ListenerView:
             ]
         return known
 
-    def listed(self, nodes: Sequence[int]) -> list[int]:
+    def list_of(self, nodes: Sequence[int]) -> list[int]:
         """As an answer has them; one list for all partitions of the same nodes, else most of a long answer is lists."""
         known = self._lists.get(nodes)
         if known is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from inspect import isgeneratorfunction, unwrap
@@ -317,14 +316,10 @@ class Dispatcher:
         """
         slices, cls, waits = self._node.slices, served.request_class, served.waits_for_room(context)
         size, turn = OBJECTS_PER_BYTE * len(frame), asyncio.get_running_loop().create_future()
-        is_here = ExitStack()
-        is_here.enter_context(slices.memory.parked(len(frame)))
+        decoded = partial(_decoded, cls, context.api_version, frame, position, items)
         try:
-            async with slices.memory.lent(size, waits=waits):
-                decoded = partial(_decoded, cls, context.api_version, frame, position, items)
-                request = await slices.taken_apart(decoded, waits=waits)
+            async with slices.of_frame(len(frame), size, decoded, waits=waits) as request:
                 del decoded, frame
-                is_here.close()
                 if served.handler.asks_controller:
                     if not await self._has_turn(turn, size):
                         refusal = slices.answer(refusing(request, CROWDED))
@@ -333,7 +328,6 @@ class Dispatcher:
                     return await self._answered_apart(served, context, request)
             return await self._answered_apart(served, context, request)
         finally:
-            is_here.close()
             slices.commands.give(turn)
 
     async def _has_turn(self, turn: asyncio.Future[bool], size: int) -> bool:

@@ -10,8 +10,8 @@ so many begun at most. Where clients wait for each other they take turns, howeve
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from math import inf
@@ -280,6 +280,21 @@ class Slices:
         """
         async with self._parsing.of(CLIENT.get()) if waits else nullcontext():
             return await _in_a_thread(parse)
+
+    @asynccontextmanager
+    async def of_frame(
+        self, frame_bytes: int, size: int, parse: Callable[[], T], *, waits: bool = True
+    ) -> AsyncIterator[T]:
+        """What a thread makes of a frame, and room of `size` for it; the frame is parked until it is made."""
+        room = Room(self.memory, size, waits=waits)
+        try:
+            with self.memory.parked(frame_bytes):
+                await room.take()
+                made = await self.taken_apart(parse, waits=waits)
+                del parse
+            yield made
+        finally:
+            room.give()
 
     async def each(self, items: Sequence[T], at_once: int, do: Callable[[Sequence[T]], object]) -> None:
         """Do something with very many items, `at_once` in a turn."""

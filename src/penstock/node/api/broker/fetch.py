@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Generator, Sequence
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -93,12 +92,9 @@ async def _fetch_apart(broker: Broker, context: RequestContext, frame: memoryvie
     """
     memory, waits = broker.slices.memory, not context.comes_from_a_node
     size = OBJECTS_PER_BYTE * len(frame)
-    async with AsyncExitStack() as room:
-        with memory.parked(len(frame)):
-            await room.enter_async_context(memory.lent(size, waits=waits))
-            taken_apart = partial(_taken_apart, frame, position, context.api_version)
-            request, wanted = await broker.slices.taken_apart(taken_apart, waits=waits)
-            del frame, taken_apart
+    taken_apart = partial(_taken_apart, frame, position, context.api_version)
+    async with broker.slices.of_frame(len(frame), size, taken_apart, waits=waits) as (request, wanted):
+        del frame, taken_apart
         try:
             planned = broker.slices.answer(_planned(broker, context, request, wanted), waits=waits)
             plan = planned if isinstance(planned, FetchPlan) else await planned

@@ -211,7 +211,7 @@ def _partition(index: int, partition: PartitionImage, view: ListenerView) -> Met
         partition_index=index,
         leader_id=leader,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=view.listed(partition.replicas),
-        isr_nodes=view.listed(partition.isr),
+        replica_nodes=view.list_of(partition.replicas),
+        isr_nodes=view.list_of(partition.isr),
         offline_replicas=view.offline(partition),
     )
