@@ -120,9 +120,9 @@ class LogContent:
         leader_epoch: int,
         config: LogConfig,
         now_ms: int,
-    ) -> None:
-        """The batch has its epoch and its offsets, from `base_offset` on; `header` has its other fields. After an
-        OSError it is not written.
+    ) -> bool:
+        """The batch has its epoch and its offsets, from `base_offset` on; `header` has its other fields. Whether it is
+        the first one of a segment. After an OSError it is not written.
         """
         size = len(batch)
         last_offset = base_offset + header.last_offset_delta
@@ -138,12 +138,14 @@ class LogContent:
             or last_offset > room.last_offset
             or max_timestamp > room.timestamp
         )
-        if is_new and must_roll(segment, config, size, last_offset, max_timestamp, now_ms):
+        is_first = is_new and must_roll(segment, config, size, last_offset, max_timestamp, now_ms)
+        if is_first:
             segment = self.roll(max(self.end_offset, last_offset - MAX_RELATIVE_OFFSET), now_ms)
         segment.write(batch)
         self._note(segment, batch, header, base_offset, config, now_ms)
         if is_new:
             self._room = Room(segment, config)
+        return is_first
 
     def append_fetched(self, batches: memoryview, found: list[tuple[int, BatchHeader]], config: LogConfig) -> None:
         """One write for batches that surely fit into the segment. After an OSError neither they nor later ones are
@@ -291,9 +293,10 @@ class LogContent:
         self.start_offset = offset
         self.epochs.truncate_from_start(offset)
 
-    def retire_oldest(self, count: int, now_ms: int, delay_ms: int) -> int:
-        """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay. Returns
-        how many went: fewer where there was no room for a new one, or for a snapshot of what the last ones say.
+    def retire_oldest(self, count: int, now_ms: int, delay_ms: int, committed: int) -> int:
+        """The oldest `count` segments, perhaps all, are read no longer; their files are removed after a delay. Nothing
+        is cut below the offset `committed`, and they end there or before. Returns how many went: fewer where there was
+        no room for a new one, or for a snapshot of what the last ones say, or that may be cut off.
         """
         if count == len(self.segments):
             try:
@@ -302,35 +305,37 @@ class LogContent:
                 if not may_pass(error):
                     raise
                 count -= 1  # where there is no room for a new segment the others make some first
-        count = self._known(count)
+        count = self._known(count, committed)
         first_offset = self.segments[count].base_offset
         if count:
-            if self._snapshots.newest >= first_offset:
+            if self._snapshots.newest_up_to(committed) >= first_offset:
                 self._snapshots.remove_below(first_offset)
             self.aborted.forget_below(first_offset)
             self.start_at(max(self.start_offset, first_offset))
         self.segments.retire_oldest(count, now_ms + delay_ms)
         return count
 
-    def _known(self, count: int) -> int:
-        """So many of the oldest `count` segments may go. Where no snapshot behind them knows of producers whose batches
-        go, one is made before. Without room for that, retention, which makes some, goes on as far as one is written.
+    def _known(self, count: int, committed: int) -> int:
+        """So many of the oldest `count` segments may go. Where no snapshot behind them, which a cut leaves, knows of
+        producers whose batches go, one is made before. Without room for that, retention, which makes some, goes on as
+        far as one is written.
         """
         snapshots, first_offset = self._snapshots, self.segments[count].base_offset
-        if snapshots.newest >= first_offset:
+        if snapshots.newest_up_to(committed) >= first_offset:
             return count
         with suppress(OSError):
             snapshots.save()
-            if snapshots.newest < first_offset:
+            if snapshots.newest_up_to(committed) < first_offset:
                 snapshots.take(self.producers, self.aborted, self.end_offset)
                 snapshots.save()
-        if snapshots.newest >= first_offset or not len(self.producers):
+        known = snapshots.newest_up_to(committed)
+        if known >= first_offset or not len(self.producers):
             return count
         ends = [
             one.last_offset + 1 if one.last_offset >= one.base_offset else behind.base_offset
             for one, behind in pairwise(self.segments[: count + 1])
         ]
-        return sum(end <= snapshots.newest for end in ends)
+        return sum(end <= known for end in ends)
 
     def swap_in(self, old: list[Segment], due_ms: int, gone: Collection[int]) -> None:
         """Compaction made the new segment, without the markers at the offsets `gone`; the files of these neighbours go
@@ -374,6 +379,11 @@ class LogContent:
         else:
             self._flush(self._unflushed()[:-1], sealed_end, cuts)
         return True
+
+    @property
+    def has_all_snapshots(self) -> bool:
+        """None of those that were taken is still to be written."""
+        return not self._snapshots.is_waiting
 
     def flush_is_due(self, flush_ms: int, now_ms: int) -> bool:
         """Whether `maybe_flush` has something to do."""

@@ -19,7 +19,13 @@ from penstock.log.lookup import Search, TimestampOffset, find_max_timestamp, fin
 from penstock.log.open_files import OpenFiles
 from penstock.log.producer_state import NO_PRODUCER_ID, check_first
 from penstock.log.removals import Removals
-from penstock.log.retention import SEGMENTS_AT_ONCE, deletable_segments, next_look_ms, rests_until_ms
+from penstock.log.retention import (
+    GONE_FOR_A_NEW_ONE,
+    SEGMENTS_AT_ONCE,
+    deletable_segments,
+    next_look_ms,
+    rests_until_ms,
+)
 from penstock.log.scan import batch_headers
 from penstock.log.segment import Segment
 from penstock.log.validation import (
@@ -95,9 +101,11 @@ class PartitionLog(LogHolder):
         base_offset = content.end_offset
         set_place(batch, header, base_offset, leader_epoch)
         try:
-            content.append(batch, header, base_offset, leader_epoch, config, now_ms)
+            is_first = content.append(batch, header, base_offset, leader_epoch, config, now_ms)
         except OSError as error:
             raise self.health.report(error, self._name) from error
+        if is_first and content.has_all_snapshots:  # else one would be written here, which may take long
+            self.retire_below_start(now_ms, GONE_FOR_A_NEW_ONE)
         time_ms = now_ms if rules.stamps else -1
         return tuple.__new__(AppendResult, (base_offset, content.end_offset - 1, time_ms, content.start_offset, False))
 
@@ -233,12 +241,13 @@ class PartitionLog(LogHolder):
             with self.health.reporting(self._name):
                 content.start_at(offset)
 
-    def retire_below_start(self, now_ms: int) -> int:
+    def retire_below_start(self, now_ms: int, at_most: int = SEGMENTS_AT_ONCE) -> int:
         """Delete the segments without a readable record, as `apply_retention` does; how many."""
         content = self.load()
-        if count := min(content.segments.number_of(content.start_offset), SEGMENTS_AT_ONCE):
+        if count := min(content.segments.number_of(content.start_offset), at_most):
             with self._changing():
-                return content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
+                delay_ms = self.config.file_delete_delay_ms
+                return content.retire_oldest(count, now_ms, delay_ms, content.start_offset)
         return 0
 
     def retire_before(self, offset: int) -> None:
@@ -248,7 +257,7 @@ class PartitionLog(LogHolder):
         if count := content.segments.number_of(content.start_offset):
             content.segments.note_names()  # a power cut must not bring them back, torn, before what is flushed later
             with self._changing():
-                content.retire_oldest(count, 0, 0)
+                content.retire_oldest(count, 0, 0, content.end_offset)
             content.segments.note_names()
 
     def retire_file(self, path: str) -> None:
@@ -262,20 +271,22 @@ class PartitionLog(LogHolder):
         SEGMENTS_AT_ONCE there may be more. Files are renamed to `*.deleted` and removed later. Producers that were
         silent for too long are forgotten.
         """
-        content = self.load()
-        content.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        content, config = self.load(), self.config
+        committed = content.end_offset if high_watermark is None else high_watermark
+        content.producers.expire(now_ms, config.producer_id_expiration_ms)
         with self.health.reporting(self._name):
             count = deletable_segments(
                 content.segments,
-                self.config,
+                config,
+                size_bytes=content.segments.size_bytes,
                 log_start_offset=content.start_offset,
-                high_watermark=content.end_offset if high_watermark is None else high_watermark,
+                high_watermark=committed,
                 end_offset=content.end_offset,
                 now_ms=now_ms,
             )
         if count:
             with self._changing():
-                return content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms)
+                return content.retire_oldest(count, now_ms, config.file_delete_delay_ms, committed)
         return 0
 
     def swap_in(self, old: list[Segment], now_ms: int, gone: Collection[int] = ()) -> bool:

@@ -9,6 +9,7 @@ flushes next, in a thread. A crash before that costs a longer replay from the sn
 """
 
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -81,6 +82,11 @@ class ProducerSnapshots:
     def newest(self) -> int:
         """The offset of the newest one that is written; -1 if there is none."""
         return self.offsets[-1] if self.offsets else -1
+
+    def newest_up_to(self, end_offset: int) -> int:
+        """As `newest`, of those that a cut at this offset leaves."""
+        known = bisect_right(self.offsets, end_offset)
+        return self.offsets[known - 1] if known else -1
 
     @property
     def is_waiting(self) -> bool:

@@ -102,9 +102,10 @@ class Removals:
                 taken.append(heapq.heappop(self._due)[1])
         return taken
 
-    def remove(self, paths: Iterable[str], at_most: int) -> int:
-        """Remove these in turn, but no more than so many files; with how many paths that is done. In any thread: a file
-        of a gigabyte takes the system up to a second. What cannot be removed is left to the next start.
+    def remove(self, paths: Iterable[str], at_most: int, is_enough: Callable[[], bool] = bool) -> int:
+        """Remove these in turn, but no more than so many files, and none when it is enough; with how many paths that is
+        done. In any thread: a file of a gigabyte takes the system up to a second. What cannot be removed is left to the
+        next start.
         """
         done, room = 0, at_most
         for path in paths:
@@ -120,6 +121,6 @@ class Removals:
             except OSError as error:
                 logger.error("%s: could not be removed, the next start tries again: %s", path, error)
             done += 1
-            if room <= 0:
+            if room <= 0 or is_enough():
                 break
         return done

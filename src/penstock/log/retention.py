@@ -16,21 +16,28 @@ SEGMENTS_AT_ONCE = 3
 in: the event loop waits for all of that.
 """
 
+GONE_FOR_A_NEW_ONE = 2
+"""So many segments without a readable record go whenever an append begins one: however fast somebody makes and empties
+small ones, what is there to go grows no further.
+"""
+
 
 def deletable_segments(
     segments: Sequence[Segment],
     config: LogConfig,
     *,
+    size_bytes: int,
     log_start_offset: int,
     high_watermark: int,
     end_offset: int,
     now_ms: int,
 ) -> int:
-    """SEGMENTS_AT_ONCE at most. If all segments are to be deleted, a new one has to be rolled first. Nothing at or
-    above the high watermark goes, and an empty active segment stays.
+    """SEGMENTS_AT_ONCE at most; `size_bytes` is what all segments have, as no more of them are looked at: there may be
+    very many. If all are to be deleted, a new one has to be rolled first. Nothing at or above the high watermark goes,
+    and an empty active segment stays.
     """
     count = 0
-    excess = sum(segment.size for segment in segments) - config.retention_bytes
+    excess = size_bytes - config.retention_bytes
     for number, segment in enumerate(islice(segments, SEGMENTS_AT_ONCE)):
         is_active = number + 1 == len(segments)
         upper_offset = end_offset if is_active else segments[number + 1].base_offset

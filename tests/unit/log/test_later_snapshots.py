@@ -317,3 +317,56 @@ def test_a_producer_is_copied_once_for_each_time_that_it_is_frozen() -> None:
     assert second is not first
     noted(producers)
     assert producers.get(1) is second
+
+
+def half_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> PartitionLog:
+    """Of three rolls, at 2, 4 and 6, the second one left no snapshot; where the log now begins, at 4, no producer 9 has
+    written any more.
+    """
+    log = open_log(path, LogConfig(retention_ms=-1))
+    for sequence in range(2):
+        send(log, 9, sequence)
+    log.load().roll(2, NOW)
+    monkeypatch.setattr(producer_snapshots, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(producer_snapshots, "MOST_WAITING", 1)
+    for sequence in range(5):
+        send(log, 8, sequence)
+        if sequence % 2:
+            log.load().roll(sequence + 3, NOW)
+    log.maybe_flush(NOW)
+    assert snapshots(path) == [2, 6]
+    log.advance_log_start(4)
+    return log
+
+
+def test_a_cut_at_the_high_watermark_forgets_no_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take the snapshot along that retention relied on."""
+    log = half_known(tmp_path, monkeypatch)
+    assert log.apply_retention(NOW, high_watermark=5) == 1
+    log.truncate_to(5)
+    assert send(log, 9, 1), "it has come before"
+    assert not send(log, 8, 3), "it was cut off"
+
+
+def test_what_is_kept_for_that_goes_when_a_later_snapshot_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = half_known(tmp_path, monkeypatch)
+    assert [log.apply_retention(NOW, high_watermark=committed) for committed in (5, 5, 6)] == [1, 0, 1]
+    log.truncate_to(6)
+    assert send(log, 9, 1), "it has come before"
+
+
+def test_no_append_writes_snapshots_so_that_segments_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_snapshots, "MOST_AT_ONCE", 0)
+    log = open_log(tmp_path, LogConfig(segment_bytes=100))
+    for sequence in range(3):
+        send(log, 9, sequence)
+    log.advance_log_start(2)
+    send(log, 9, 3)
+    assert (log.segments.base_offsets, snapshots(tmp_path)) == ([0, 1, 2, 3], [])
+    log.maybe_flush(NOW)
+    send(log, 9, 4)
+    assert log.segments.base_offsets == [0, 1, 2, 3, 4], "that roll has its own one to be written"
+    log.maybe_flush(NOW)
+    assert log.retire_below_start(NOW) == 2

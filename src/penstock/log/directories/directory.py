@@ -377,9 +377,9 @@ class LogDirectories:
             taken.setdefault(self.roots.around(path), []).append(path)
         return taken
 
-    def remove(self, paths: Iterable[str], at_most: int) -> int:
+    def remove(self, paths: Iterable[str], at_most: int, is_enough: Callable[[], bool] = bool) -> int:
         """As `Removals.remove`."""
-        return self._removals.remove(paths, at_most)
+        return self._removals.remove(paths, at_most, is_enough)
 
     def next_removal_ms(self) -> int | None:
         return self._removals.next_deadline_ms()

@@ -13,8 +13,9 @@ from typing import Final
 from penstock.log.directories.directory import LogDirectories
 from penstock.node.environment.tasks import Tasks, Threads
 
-MAX_FILES_AT_ONCE: Final = 10
-"""A stop waits for the removal of so many."""
+MAX_FILES_AT_ONCE: Final = 100
+LONGEST_MS: Final = 20
+"""Other work of the disk's threads has its turn after so many files, or when they took so long."""
 MAX_PATHS_AT_ONCE: Final = 1_000
 """Are handed to threads before requests are served again."""
 LONGEST_WAIT_S: Final = 300.0
@@ -76,8 +77,13 @@ class Remover:
                 some = list(islice(paths, MAX_FILES_AT_ONCE))
                 for path in some:
                     del paths[path]  # its name may be used again meanwhile
-                done = await threads.do(self._directories.remove, some, MAX_FILES_AT_ONCE)
+                is_enough = partial(self._is_enough, self._now_ms() + LONGEST_MS)
+                done = await threads.do(self._directories.remove, some, MAX_FILES_AT_ONCE, is_enough)
                 if not self._is_stopped:
                     paths.update(dict.fromkeys(some[done:]))
         finally:
             del self._leaving[root]
+
+    def _is_enough(self, until_ms: int) -> bool:
+        """Also for a stop, which waits for one file. In any thread."""
+        return self._is_stopped or self._now_ms() >= until_ms

@@ -301,6 +301,7 @@ class Delivery:
         count = deletable_segments(
             log.segments,
             log.config,
+            size_bytes=log.segments.size_bytes,
             log_start_offset=log.log_start_offset,
             high_watermark=self._partition.high_watermark,
             end_offset=log.log_end_offset,

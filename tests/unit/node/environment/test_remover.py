@@ -18,7 +18,7 @@ from tests.unit.node.turns import until
 from penstock.log.directories.directory import LogDirectories
 from penstock.log.disk import Disk
 from penstock.node.environment import remover as remover_module
-from penstock.node.environment.remover import LONGEST_WAIT_S, MAX_FILES_AT_ONCE, Remover
+from penstock.node.environment.remover import LONGEST_MS, LONGEST_WAIT_S, MAX_FILES_AT_ONCE, Remover
 
 
 class Removing:
@@ -35,6 +35,7 @@ class Removing:
         self.held = ""
         """A path on which the disk hangs."""
         self.broken = ""
+        self.takes_ms = 0
         self.removed: list[str] = []
         monkeypatch.setattr(Disk, "remove", lambda _, path: self._remove(path))
 
@@ -44,6 +45,7 @@ class Removing:
             self.begun.set()
             assert self.may_go_on.wait(30)
         self.removed.append(path)
+        self.now_ms += self.takes_ms
         if path == self.broken:
             raise PermissionError(path)
 
@@ -83,6 +85,26 @@ async def test_what_is_due_goes_and_one_that_cannot_holds_up_nothing(
         assert one.removed[len(paths) :] == [*sooner, *later]
 
 
+@pytest.mark.parametrize(
+    ("takes_ms", "at_once"), [(0, MAX_FILES_AT_ONCE), (LONGEST_MS // 2, 2), (LONGEST_MS - 1, 2), (LONGEST_MS, 1)]
+)
+async def test_other_work_of_the_disk_has_its_turn_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_ms: int, at_once: int
+) -> None:
+    async with removing(tmp_path, monkeypatch) as one:
+        done, remove = [], one.directories.remove
+
+        def counted(*given: Any) -> int:
+            done.append(remove(*given))
+            return done[-1]
+
+        monkeypatch.setattr(one.directories, "remove", counted)
+        one.takes_ms = takes_ms
+        paths = one.scheduled(MAX_FILES_AT_ONCE + 1, 0)
+        await until(lambda: len(one.removed) == len(paths))
+        assert done[:-1] == [at_once] * ((len(paths) - 1) // at_once)
+
+
 async def test_what_a_thread_schedules_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with removing(tmp_path, monkeypatch) as one:
         await asyncio.sleep(0)
@@ -114,7 +136,7 @@ async def test_a_name_that_is_used_again_while_a_thread_works_is_removed_again(
         await until(lambda: one.removed == [first, one.held, first])
 
 
-async def test_a_stop_waits_for_a_few_files_and_leaves_the_others_to_the_next_start(
+async def test_a_stop_waits_for_a_file_and_leaves_the_others_to_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with removing(tmp_path, monkeypatch) as one:
@@ -126,8 +148,7 @@ async def test_a_stop_waits_for_a_few_files_and_leaves_the_others_to_the_next_st
         assert not stopping.done()
         one.may_go_on.set()
         await stopping
-        assert one.removed == paths[: len(one.removed)]
-        assert len(one.removed) <= MAX_FILES_AT_ONCE
+        assert one.removed == [one.held]
         one.scheduled(1, -1)  # nobody is told any more
 
 

@@ -427,6 +427,10 @@ def test_what_of_a_batch_still_waits_is_carried_on(
     assert one._carried == (20, min(first + 2, 5))
 
 
+class Sized(list[Any]):
+    size_bytes = 70
+
+
 @pytest.mark.parametrize(("count", "offset"), [(0, 4), (1, 9), (2, 100)])
 def test_where_retention_wants_the_log_to_begin(monkeypatch: pytest.MonkeyPatch, count: int, offset: int) -> None:
     asked: list[Any] = []
@@ -437,6 +441,7 @@ def test_where_retention_wants_the_log_to_begin(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(delayed, "deletable_segments", deletable_segments)
     one = delivery(Told(), start=4, high_watermark=60)
-    one._partition.log.segments = [SimpleNamespace(base_offset=at) for at in (4, 9)]
+    one._partition.log.segments = Sized(SimpleNamespace(base_offset=at) for at in (4, 9))
     assert Delivery._retained_from(one, NOW_MS) == offset
-    assert asked == [{"log_start_offset": 4, "high_watermark": 60, "end_offset": 100, "now_ms": NOW_MS}]
+    offsets = {"log_start_offset": 4, "high_watermark": 60, "end_offset": 100}
+    assert asked == [{"size_bytes": 70, "now_ms": NOW_MS} | offsets]
