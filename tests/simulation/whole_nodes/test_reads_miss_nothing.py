@@ -64,7 +64,7 @@ def test_a_leader_that_looks_at_no_lease_when_it_is_fetched_from(monkeypatch: py
 def test_a_new_leader_that_says_where_the_log_ends_before_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its high watermark has not reached the beginning of its epoch yet."""
     monkeypatch.setattr(list_offsets, "_check_known", lambda timestamp, found, version: None)
-    assert is_found_with(seeds(SEEDS, first=33), asked("kill"), WORDS)
+    assert is_found_with(seeds(SEEDS, first=45), asked("kill"), WORDS)
 
 
 UNHEARD = asked("stop unheard", settings={"leader.handover.timeout.ms": "0"})

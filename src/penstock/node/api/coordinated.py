@@ -4,7 +4,8 @@ or offsets may be for topics that are not there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from typing import Any, Final, TypeVar, cast
 
@@ -14,8 +15,9 @@ from penstock.node.coordinators.host import CoordinatorHost
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import NOT_ASKED
 from penstock.node.serving.handler import RequestContext
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.parts import NAMES_A_STEP
-from penstock.node.serving.slices import Pace, Steps, comes_later
+from penstock.node.serving.slices import Pace, Steps, started
 from penstock.protocol.acls import Resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
@@ -77,7 +79,7 @@ def coordinated(
     def decorate(function: FunctionT) -> FunctionT:
         def parked(broker: Broker, context: RequestContext, request: Any) -> Any:
             found = function(broker, context, request)
-            return _parked(broker, context, request, found) if comes_later(found) else found
+            return _Parked(broker, context, request, found) if isinstance(found, LateAnswer) else found
 
         ask: Callable[..., Any] = parked if parks else function
 
@@ -95,15 +97,47 @@ def coordinated(
     return decorate
 
 
-async def _parked(broker: Broker, context: RequestContext, request: Any, answer: Awaitable[Any]) -> Any:
-    """The answer; where the coordinator has gone before there was one, that of its successor."""
-    found = await answer
-    departure = broker.groups.departure_of(group_of(request)) if found.error_code == ErrorCode.NOT_COORDINATOR else None
-    if departure is None or not departure.takes(context.api_key):
-        return found
-    if isinstance(found, JoinGroupResponse):  # it may have got an id meanwhile
-        request = request.replace(member_id=found.member_id)
-    return await departure.answer(context, request, lambda: found)
+class _Parked(LateAnswer[Any]):
+    """The answer that others bring; where the coordinator has gone before there was one, that of its successor."""
+
+    __slots__ = ("_answer", "_broker", "_context", "_request")
+
+    def __init__(self, broker: Broker, context: RequestContext, request: Any, answer: LateAnswer[Any]) -> None:
+        super().__init__()
+        self._broker, self._context, self._request = broker, context, request
+        self._answer: LateAnswer[Any] | asyncio.Future[Any] = answer
+        answer.listen(self)
+
+    def call_off(self) -> None:
+        self.forget()
+        answer = self._answer
+        if isinstance(answer, LateAnswer):
+            answer.call_off()
+        else:
+            answer.cancel()
+
+    def told(self, found: Any) -> None:
+        is_gone, request = found.error_code == ErrorCode.NOT_COORDINATOR, self._request
+        departure = self._broker.groups.departure_of(group_of(request)) if is_gone else None
+        if departure is None or not departure.takes(self._context.api_key):
+            self.tell(found)
+            return
+        if isinstance(found, JoinGroupResponse):  # it may have got an id meanwhile
+            request = request.replace(member_id=found.member_id)
+        asked = started(self._context.asker, departure.answer(self._context, request, lambda: found))
+        self._answer = asked
+        asked.add_done_callback(self._followed)
+
+    def failed(self, error: Exception) -> None:
+        self.fail(error)
+
+    def _followed(self, asked: asyncio.Future[Any]) -> None:
+        if asked.cancelled():
+            return
+        if isinstance(error := asked.exception(), Exception):
+            self.fail(error)
+        else:
+            self.tell(asked.result())
 
 
 def each_once(group_ids: Iterable[str], describe: Callable[[str], T]) -> Steps[list[T]]:

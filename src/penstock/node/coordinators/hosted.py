@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from penstock.coordinator.effects import Append, Cut, Effect, Errand, Note, Reply
 from penstock.coordinator.machine import PartitionMachine, Reading
@@ -27,6 +27,7 @@ from penstock.node.coordinators.last_values import AT_ONCE, LastValues
 from penstock.node.environment.alarm import Alarm, Turns
 from penstock.node.environment.tasks import Tasks
 from penstock.node.partitions.partition import ALL_REPLICAS, Partition
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.protocol.compression import Compression
 from penstock.protocol.control.records import ControlType, transaction_marker
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -40,7 +41,7 @@ APPLY_SLICE_BYTES: Final = 16 * 1024
 """What is read and applied at a time, where every record is."""
 
 ANSWERS_AT_ONCE: Final = 100
-"""Each is encoded and written in the loop's next turn."""
+"""Each is encoded and written, now or in the loop's next turn."""
 
 WRITES_AT_ONCE: Final = 100
 """Those that are committed are reported to the machine in turns of the loop; what follows from one takes some µs."""
@@ -50,21 +51,33 @@ _NOTHING: Final = object()
 MachineT = TypeVar("MachineT", bound=PartitionMachine[Any])
 
 
-class Parked:
-    """A request on its way through the machine; a future is made only if it has to wait."""
+class Parked(LateAnswer[Any]):
+    """A request on its way through the machine; what waits for it, a future or a listener, is made only if it has to
+    wait.
+    """
 
-    __slots__ = ("future", "response")
+    __slots__ = ("_waits", "response")
 
     def __init__(self) -> None:
+        super().__init__()
+        self._waits = False
         self.response: Any = _NOTHING
-        self.future: asyncio.Future[Any] | None = None
+
+    def waiting(self) -> Self | Any:
+        """What the machine has said, or this object, which tells it later."""
+        self._waits = self.response is _NOTHING
+        return self if self._waits else self.response
 
     def answer(self, response: object) -> None:
         """A client that has gone away meanwhile gets no answer."""
-        if self.future is None:
+        if self._waits:
+            self.tell(response)
+        else:
             self.response = response
-        elif not self.future.done():
-            self.future.set_result(response)
+
+    def call_off(self) -> None:
+        self._waits = False
+        self.forget()
 
 
 class Hosted(Generic[MachineT]):
@@ -226,12 +239,14 @@ class Hosted(Generic[MachineT]):
 
     def ask(self, event: Callable[..., list[Effect]], *arguments: object) -> Any:
         """Put a request to the machine: its answer, or a future of it. `event` takes a token first, the time last."""
+        answer = self.ask_late(event, *arguments)
+        return answer.awaited() if isinstance(answer, Parked) else answer
+
+    def ask_late(self, event: Callable[..., list[Effect]], *arguments: object) -> Any:
+        """As `ask`, for requests of which very many may wait: their answer comes without a future, and so a task."""
         parked = Parked()
         self.run(event(parked, *arguments, self._now_ms()))
-        if parked.response is not _NOTHING:
-            return parked.response
-        parked.future = self._loop.create_future()
-        return parked.future
+        return parked.waiting()
 
     def put(self, event: Callable[[int], list[Effect]]) -> None:
         """Put something to the machine that no client waits for. `event` takes the time."""

@@ -29,7 +29,7 @@ from typing import Any, cast
 from penstock.node.serving.connections import Connections
 from penstock.node.serving.dispatch import OnAnswer, Waiting, request_log
 from penstock.node.serving.frames import FREE_BYTES, FULL_BUFFERS, LATE_BYTES, READ_BYTES, SHORT_BYTES
-from penstock.node.serving.handler import CloseConnection, Handler, RequestContext
+from penstock.node.serving.handler import CloseConnection
 from penstock.node.serving.late_answer import LateAnswer, Slot, hasten
 from penstock.node.serving.outgoing import CHUNK_BYTES, FileCutError, Outgoing, ResponsePart, peer_of
 from penstock.node.serving.parts import is_long
@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
         if size > FREE_BYTES:
             if not self._waiting and (refusal := self._connections.dispatcher.refusal_of(beginning, self.session)):
                 self._give_back_frame()
-                self._fail(refusal)
+                self.fail(refusal)
                 return False
             rest, peer = size - len(beginning), self._peer("does not send its request to the end")
             waits = partial(self._connections.dispatcher.waits_for_room, beginning, self.session)
@@ -340,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
             on_answer, charge = self._connections.watch(frame, self, self.session) if is_watched else (None, None)
             reply = dispatcher.dispatch(frame, self.session, charge)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return False
         took_ns, self.began_ns = (ended_ns := dispatcher.clock_ns()) - self.began_ns, ended_ns
         counts = (asked := dispatcher.counting).counts
@@ -357,38 +357,39 @@ class Connection(asyncio.BufferedProtocol):
             self._out.add(reply)
             return on_answer is None
         elif reply:
-            self._waiting.append(Slot(parts=reply))
+            self._waiting.append(Slot(self, parts=reply))
         return False
 
     def _wait(self, waiting: Waiting, on_answer: OnAnswer | None, began_ns: int) -> None:
-        slot = Slot(on_answer, context=waiting.context, began_ns=began_ns)
+        slot = Slot(self, waiting.handler, on_answer, context=waiting.context, began_ns=began_ns)
         self._waiting.append(slot)
         self._held_by_request = not waiting.handler.pipelined
         charge = waiting.context.charge
         answer = waiting.answer if charge is None else charge.waits(waiting.answer)
         if isinstance(answer, LateAnswer):
-            slot.call_off, slot.cut_short = answer.call_off, answer.cut_short
-            answer.listen(partial(self._told, slot), self._fail)
+            slot.wait_for(answer)
             return
         future = waiting.started(answer)
         if waiting.handler.raw or waiting.handler.ends_with_client:
             slot.call_off = future.cancel
-        future.add_done_callback(partial(self._answered, slot, waiting.handler, waiting.context))
+        future.add_done_callback(slot.done)
 
-    def _answered(self, slot: Slot, handler: Handler, context: RequestContext, future: asyncio.Future[Any]) -> None:
-        if future.cancelled() or (self._closed and future.exception() is None):
+    def came(self, slot: Slot, reply: Any) -> None:
+        """A request that waited has its answer, which may have to be encoded."""
+        if self._closed:
             return
-        dispatcher = self._connections.dispatcher
+        dispatcher, handler, context = self._connections.dispatcher, slot.handler, slot.context
+        assert handler is not None
+        assert context is not None
         try:
-            reply = future.result()
             if not handler.raw and is_long(reply):
+                slot.handler = handler.replace(raw=True)
                 encoding = asyncio.ensure_future(dispatcher.encode_apart(handler, context, reply))
-                encoding.add_done_callback(partial(self._answered, slot, handler.replace(raw=True), context))
+                encoding.add_done_callback(slot.done)
                 return
             parts = dispatcher.encode(handler, context, reply)
         except Exception as error:
-            del future  # the error has this frame
-            self._fail(error)
+            self.fail(error)
         else:
             self._told(slot, parts)
 
@@ -428,7 +429,7 @@ class Connection(asyncio.BufferedProtocol):
             logger.error("%s: closed: a response cannot be read from the log: %s", self.session, error)
             self.abort()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """A request cannot be answered: that is the end of the connection."""
         if isinstance(error, CloseConnection | DecodeError):
             self._refuse(str(error), getattr(error, "cause", None))

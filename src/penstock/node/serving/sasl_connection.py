@@ -103,7 +103,7 @@ class SaslConnection(Connection):
             self._wait_for(later, bytes(frame))
             return False
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return False
         if outcome is None:
             return super()._handle(frame, is_watched)
@@ -117,7 +117,7 @@ class SaslConnection(Connection):
 
     def _wait_for(self, later: NotYet, frame: bytes) -> None:
         """Nothing may overtake the log-in, which then takes the same request once more."""
-        slot = Slot()
+        slot = Slot(self)
         self._hold_behind(slot)
         later.listen(partial(self._take_again, slot, frame))
 
@@ -143,7 +143,7 @@ class SaslConnection(Connection):
     def _answer_late(self, refusal: Refusal) -> None:
         self._tell(refusal.cause, "refused")
         self._connections.counts.listener(self._of.name).failed_logins += 1
-        slot = Slot()
+        slot = Slot(self)
         delay_s = self._of.limits.failure_delay_ms / 1000
         slot.call_off = asyncio.get_running_loop().call_later(delay_s, self._answer_and_end, refusal).cancel
         self._hold_behind(slot)

@@ -200,7 +200,7 @@ class Answering:
         refusals = SimpleNamespace(response=lambda answers: ["answer", *answers])
         self.it = Replicating(cast("Any", refusals), timeout_ms, cast("Any", ["a"]), cast("Any", pending))
         self.told: list[Any] = []
-        self.it.listen(self.told.append, self.told.append)
+        self.it.listen(cast("Any", SimpleNamespace(told=self.told.append, failed=self.told.append)))
 
 
 @pytest.mark.parametrize(("timeout_ms", "after_s"), [(1500, 1.5), (0, 0.0), (-7, 0.0)])

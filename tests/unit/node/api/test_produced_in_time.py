@@ -102,7 +102,7 @@ def replicating(answers: list[Any], *pending: Any, timeout_ms: int = 60_000) -> 
     """And what it tells."""
     told: list[Any] = []
     made: Any = Replicating(cast("Any", Said()), timeout_ms, cast("Any", answers), pending)
-    made.listen(told.append, told.append)
+    made.listen(SimpleNamespace(told=told.append, failed=told.append))
     return made, told
 
 

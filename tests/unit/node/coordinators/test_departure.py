@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,12 +103,17 @@ async def giver(tmp_path: Path) -> GroupNode:
     return with_topics(GroupNode(directory))
 
 
+def _answer(node: GroupNode, request: Any, version: int = 3) -> Any:
+    key = api_of_request(request).key
+    return HANDLERS[key].function(node.broker, context(key, version), request)
+
+
 def asked(node: GroupNode, request: Any, version: int = 3) -> asyncio.Task[Any]:
     """What becomes of a request."""
     api = api_of_request(request)
 
     async def answered() -> Any:
-        found = HANDLERS[api.key].function(node.broker, context(api.key, version), request)
+        found = _answer(node, request, version)
         found = await found if hasattr(found, "__await__") else found
         return decode(api.response_class, version, found)[0] if isinstance(found, bytes) else found
 
@@ -299,6 +305,24 @@ async def test_a_successor_that_is_gone_leaves_nobody_without_an_answer(giver: G
         assert (await held).error_code == ErrorCode.REBALANCE_IN_PROGRESS
         assert (await other).error_code == ErrorCode.NOT_COORDINATOR
     parked.cancel()
+    await giver.stop()
+    await taker.stop()
+
+
+async def test_a_client_that_goes_while_the_successor_is_asked_for_it_hears_nothing(giver: GroupNode) -> None:
+    await giver.ready()
+    await stable(giver)
+    waiting, told, failures = _answer(giver, join_request()), list[object](), list[Any]()
+    waiting.listen(SimpleNamespace(told=told.append, failed=told.append))
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+    taker = await Move(giver).make()
+    await some_turns()
+    assert len(groups_of(taker)[0].members) == 2
+    tasks = len(asyncio.all_tasks())
+    waiting.call_off()
+    await some_turns()
+    assert (told, failures) == ([], [])
+    assert len(asyncio.all_tasks()) < tasks
     await giver.stop()
     await taker.stop()
 

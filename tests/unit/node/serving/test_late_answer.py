@@ -17,14 +17,14 @@ from penstock.node.serving.outgoing import Outgoing
 from penstock.node.serving.rules import NOTHING
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.requests.api import ApiKey, OwnApiKey, api_of
 from penstock.protocol.schema import Message
 
 HOUR_NS = 3_600_000_000_000
 
 
-class Late(LateAnswer[list[bytes]]):
+class Late(LateAnswer[Any]):
     """What a test answers, or sees called off."""
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class Late(LateAnswer[list[bytes]]):
 class LateHandler:
     """Lets every request wait for what the test tells."""
 
-    def __init__(self, api_key: ApiKey = ApiKey.HEARTBEAT, *, pipelined: bool = True) -> None:
+    def __init__(self, api_key: ApiKey = ApiKey.HEARTBEAT, *, raw: bool = True, pipelined: bool = True) -> None:
         self.waiting: list[Late] = []
-        self.handler = Handler(api_key, 0, 17, self._wait, NOTHING, raw=True, pipelined=pipelined)
+        self.handler = Handler(api_key, 0, 17 if raw else 4, self._wait, NOTHING, raw=raw, pipelined=pipelined)
 
-    def _wait(self, _broker: Any, _context: RequestContext, _frame: memoryview, _position: int) -> Late:
+    def _wait(self, _broker: Any, _context: RequestContext, *_request: object) -> Late:
         self.waiting.append(Late())
         return self.waiting[-1]
 
@@ -99,6 +99,36 @@ async def test_a_late_answer_is_written_within_the_call_that_tells_it_or_with_th
         late.waiting[4].tell([struct.pack(">ii", 4, 4)])
         assert writes[-1] == 8
         assert await client.receive_frame() == struct.pack(">i", 4)
+
+
+@pytest.mark.parametrize("groups", [1, 20_000])
+async def test_a_late_answer_is_encoded_in_a_thread_where_it_is_long(groups: int) -> None:
+    late = LateHandler(ApiKey.LIST_GROUPS, raw=False)
+    async with serving(late.handler) as node:
+        client = await node.connect()
+        client.send(ListGroupsRequest(), 4)
+        await late.asked(node, 1)
+        answer = ListGroupsResponse(groups=[ListedGroup(group_id=f"g{number}") for number in range(groups)])
+        late.waiting[0].tell(answer)
+        assert (await client.receive(ApiKey.LIST_GROUPS, 4))[1] == answer
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_late_answer_that_is_none_closes_its_connection(
+    caplog: pytest.LogCaptureFixture, *, is_gone: bool
+) -> None:
+    late = LateHandler(raw=False)
+    async with serving(late.handler) as node:
+        client = await node.connect()
+        client.send(HeartbeatRequest(group_id="g"), 4)
+        await late.asked(node, 1)
+        if is_gone:
+            client.writer.close()
+            while not late.waiting[0].is_called_off:
+                assert await (await node.connect()).lives()
+        late.waiting[0].tell("no response")
+        assert await client.closed()
+    assert [record.levelname for record in caplog.records] == ([] if is_gone else ["ERROR"])
 
 
 async def test_a_fetch_is_cut_short_once_by_another_request_behind_it_and_not_by_another_fetch() -> None:

@@ -28,5 +28,5 @@ def join_group(
     except KafkaError as error:
         return join_error(error.code, request.member_id)
     caller = caller_of(context)
-    answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = shard.ask(shard.machine.join, request, caller)
+    answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = shard.ask_late(shard.machine.join, request, caller)
     return answer

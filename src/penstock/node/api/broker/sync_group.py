@@ -29,5 +29,5 @@ def sync_group(
         # While it reads, a coordinator knows of no assignment: joining again is what helps.
         is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error.code)
-    answer: SyncGroupResponse | Awaitable[SyncGroupResponse] = shard.ask(shard.machine.sync, request)
+    answer: SyncGroupResponse | Awaitable[SyncGroupResponse] = shard.ask_late(shard.machine.sync, request)
     return answer

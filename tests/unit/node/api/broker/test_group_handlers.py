@@ -1,9 +1,13 @@
 """The handlers of groups where they do more than hand on: versions, topics that are not there, filters."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from tests.unit.node.coordinators.test_groups import join_request, stable
 from tests.unit.node.group_node import FLIGHTS_ID, GroupNode, ask, context
 
 from penstock.node.api.broker.delete_groups import delete_groups
@@ -16,6 +20,7 @@ from penstock.node.api.broker.offset_commit import offset_commit
 from penstock.node.api.broker.offset_delete import offset_delete
 from penstock.node.api.broker.offset_fetch import PARTITIONS_A_STEP, offset_fetch
 from penstock.node.api.broker.sync_group import sync_group
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.slices import at_once
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
@@ -44,7 +49,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from penstock.protocol.messages.sync_group import SyncGroupRequest
-from penstock.protocol.requests.api import api_of
+from penstock.protocol.requests.api import ApiKey, api_of
 from penstock.protocol.uuids import ZERO_UUID
 
 UNKNOWN_ID = FLIGHTS_ID.__class__(int=99)
@@ -347,3 +352,20 @@ def test_what_is_served() -> None:
         "OFFSET_DELETE": (0, 0),
     }
     assert {name: served[name] for name in expected} == expected
+
+
+async def test_members_that_wait_are_no_tasks(node: GroupNode) -> None:
+    """Thousands of them may wait, and be told all at once."""
+    first = await stable(node)
+    tasks, told = asyncio.all_tasks(), dict[str, list[JoinGroupResponse]](waits=[], gone=[])
+    for name, heard in told.items():
+        waiting = join_group(node.broker, context(ApiKey.JOIN_GROUP, 3), join_request())
+        assert isinstance(waiting, LateAnswer)
+        waiting.listen(cast("Any", SimpleNamespace(told=heard.append)))
+        if name == "gone":
+            waiting.call_off()
+    assert asyncio.all_tasks() == tasks
+    again = join_group(node.broker, context(ApiKey.JOIN_GROUP, 3), join_request(member=first.member_id))
+    assert not isinstance(again, LateAnswer), "all are there"
+    assert [one.generation_id for one in told["waits"]] == [again.generation_id]  # type: ignore[union-attr]
+    assert told["gone"] == []
