@@ -24,8 +24,8 @@ num.network.threads int 3 1.. cluster high | Threads that read requests. Accepte
 num.io.threads int 8 1.. cluster high | Threads that handle requests. Accepted; one event loop does their work.
 background.threads int 10 1.. cluster high | Threads for work in the background.
 queued.max.requests int 500 1.. fixed high | Requests that may wait before a listener stops reading.
-queued.max.request.bytes long 12582912 * fixed medium
-    | What large requests and answers may take together; others wait (Kafka: -1, no limit). Controllers: a quarter.
+queued.max.request.bytes long 8388608 * fixed medium
+    | What large requests and answers may take together; others wait (Kafka: -1, no limit). Controllers: a third.
 request.timeout.ms int 30000 * fixed high | How long a request to another node may take.
 socket.send.buffer.bytes int 102400 * fixed high | SO_SNDBUF of a connection; -1: the system's.
 socket.receive.buffer.bytes int 102400 * fixed high | SO_RCVBUF of a connection; -1: the system's.

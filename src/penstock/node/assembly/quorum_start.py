@@ -71,8 +71,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CONTROLLERS_PART = 4
-"""Of `queued.max.request.bytes` the controller's listener has a fourth part for itself."""
+CONTROLLERS_PART = 3
+"""Of `queued.max.request.bytes` the controller's listener has a third part for itself."""
 
 
 class QuorumParts:
