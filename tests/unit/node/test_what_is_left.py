@@ -65,7 +65,7 @@ def counted() -> Counter[str]:
     found: Counter[str] = Counter()
     for one in gc.get_objects():
         of = type(one)
-        if of.__module__.startswith("penstock.") or isinstance(one, asyncio.Future):
+        if str(of.__module__).startswith("penstock.") or isinstance(one, asyncio.Future):
             found[of.__qualname__] += 1
             for name, size in sizes(one):
                 found[f"{of.__qualname__}.{name}"] += size
