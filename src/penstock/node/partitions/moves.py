@@ -47,7 +47,9 @@ logger = logging.getLogger(__name__)
 
 SLICE_BYTES: Final = 2 << 20
 SLICES_BEHIND: Final = 20
-"""After so many slices that were not full, the log grows as fast as its copy: what is left is copied in one turn."""
+"""After so many slices up to the log's end that were not full, the log grows as fast as its copy: what is left is
+copied in one turn. Each segment ends with a slice that is not full, too.
+"""
 RETRY_S: Final = 1.0
 THROTTLE_S: Final = 0.5
 """A pause for the limit is not longer, so that another limit and the end of a move are heeded soon."""
@@ -297,7 +299,8 @@ class DirectoryMoves:
                     if await self._finish(key, move, future, at_once=nearly_done >= SLICES_BEHIND):
                         return
                 else:
-                    nearly_done += found.length < SLICE_BYTES
+                    is_short = found.length < SLICE_BYTES
+                    nearly_done += is_short and (not found.length or found.end_offset >= log.log_end_offset)
                     await self._copy(log, found, future)
                     self._quota.record(found.length, self._now_ms())
                 failures = 0

@@ -39,7 +39,8 @@ class Script:
         step = self.steps.pop(0) if self.steps else None
         if isinstance(step, Exception):
             raise step
-        self.found = SimpleNamespace(length=step) if isinstance(step, int) else None
+        end_offset = 5 if step == OF_A_SEGMENT else 9
+        self.found = SimpleNamespace(length=step, end_offset=end_offset) if isinstance(step, int) else None
         return step if isinstance(step, str) else None
 
     async def copy(self, *given: Any) -> None:
@@ -53,7 +54,8 @@ class Script:
         self.world.did.append(("sleep", s))
 
 
-FULL, SHORT = SLICE_BYTES, SLICE_BYTES - 1
+FULL, SHORT, OF_A_SEGMENT = SLICE_BYTES, SLICE_BYTES - 1, SLICE_BYTES - 2
+"""The last one is not full, and ends before the log does."""
 
 
 def copied(length: int) -> list[Any]:
@@ -69,6 +71,7 @@ def copied(length: int) -> list[Any]:
         ([FULL, FULL, FULL], [True], [*copied(FULL) * 3, ("finish", False)]),
         ([SHORT, FULL, SHORT, FULL], [True], [*copied(SHORT), *copied(FULL), *copied(SHORT), ("finish", True)]),
         ([SHORT], [True], [*copied(SHORT), ("finish", False)]),
+        ([OF_A_SEGMENT] * 5, [True], [*copied(OF_A_SEGMENT) * 5, ("finish", False)]),
         ([NO_ROOM, FULL, NO_ROOM], [True], [("sleep", 1.0), *copied(FULL), ("sleep", 1.0), ("finish", False)]),
     ],
 )
