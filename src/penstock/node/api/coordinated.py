@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from penstock.coordinator.group.classic.member import Caller
 from penstock.metadata.topics import TopicImage
 from penstock.node.coordinators.host import CoordinatorHost
+from penstock.node.coordinators.hosted import Parked
 from penstock.node.roles.broker import Broker
 from penstock.node.serving.access import NOT_ASKED
 from penstock.node.serving.handler import RequestContext
@@ -79,7 +80,7 @@ def coordinated(
     def decorate(function: FunctionT) -> FunctionT:
         def parked(broker: Broker, context: RequestContext, request: Any) -> Any:
             found = function(broker, context, request)
-            return _Parked(broker, context, request, found) if isinstance(found, LateAnswer) else found
+            return _Parked(broker, context, request, found) if type(found) is Parked else found
 
         ask: Callable[..., Any] = parked if parks else function
 

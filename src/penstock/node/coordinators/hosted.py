@@ -240,7 +240,7 @@ class Hosted(Generic[MachineT]):
     def ask(self, event: Callable[..., list[Effect]], *arguments: object) -> Any:
         """Put a request to the machine: its answer, or a future of it. `event` takes a token first, the time last."""
         answer = self.ask_late(event, *arguments)
-        return answer.awaited() if isinstance(answer, Parked) else answer
+        return answer.awaited() if type(answer) is Parked else answer
 
     def ask_late(self, event: Callable[..., list[Effect]], *arguments: object) -> Any:
         """As `ask`, for requests of which very many may wait: their answer comes without a future, and so a task."""
@@ -270,8 +270,11 @@ class Hosted(Generic[MachineT]):
     def _answer(self) -> None:
         for _ in range(min(len(self._replies), ANSWERS_AT_ONCE)):
             reply = self._replies.popleft()
-            assert isinstance(reply.token, Parked)
-            reply.token.answer(reply.response)
+            assert type(reply.token) is Parked
+            try:
+                reply.token.answer(reply.response)
+            except Exception:  # of one client; the others are still to be answered
+                logger.exception("%s: an answer could not be told, by our own fault", self)
         self._answers_later = bool(self._replies)
         if self._answers_later:
             self._loop.call_soon(self._answer)

@@ -387,11 +387,9 @@ class Connection(asyncio.BufferedProtocol):
                 encoding = asyncio.ensure_future(dispatcher.encode_apart(handler, context, reply))
                 encoding.add_done_callback(slot.done)
                 return
-            parts = dispatcher.encode(handler, context, reply)
-        except Exception as error:
+            self._told(slot, dispatcher.encode(handler, context, reply))
+        except Exception as error:  # who tells has others to tell
             self.fail(error)
-        else:
-            self._told(slot, parts)
 
     def _told(self, slot: Slot, parts: list[ResponsePart]) -> None:
         """A request that waited has its answer: send it, with those behind it that are ready.

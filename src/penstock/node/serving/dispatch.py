@@ -19,6 +19,7 @@ from penstock.node.metrics.counts import NodeCounts
 from penstock.node.serving.access import ALLOW_ALL, Authorizer
 from penstock.node.serving.frames import kept
 from penstock.node.serving.handler import Charge, CloseConnection, Handler, RequestContext
+from penstock.node.serving.late_answer import LateAnswer
 from penstock.node.serving.outgoing import ResponsePart
 from penstock.node.serving.parts import LARGE_BYTES as PARTED_BYTES
 from penstock.node.serving.parts import asked, let_go, long_arrays
@@ -288,7 +289,7 @@ class Dispatcher:
     def _waiting(
         self, served: _Served, context: RequestContext, reply: Awaitable[Any], *, may_be_long: bool
     ) -> Waiting:
-        if may_be_long or served.is_sliced:
+        if (may_be_long or served.is_sliced) and not isinstance(reply, LateAnswer):  # of its length it is asked later
             return Waiting(served.apart, context, self._answer_long(served, context, reply))
         return Waiting(served.handler, context, reply)
 

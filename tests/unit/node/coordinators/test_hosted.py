@@ -3,6 +3,8 @@
 import asyncio
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.unit.coordinator.tally import ReadWhole, Tally
@@ -332,3 +334,17 @@ async def test_who_hands_a_machine_over_has_all_of_them_reported_at_once(tmp_pat
     hosted.report()
     assert list(hosted.machine.agenda.uncommitted()) == []
     assert len(await asyncio.gather(*answers)) == 3 * WRITES_AT_ONCE
+
+
+async def test_an_answer_that_cannot_be_told_keeps_nobody_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hosted = await served(await led(tmp_path), Tally())
+    told, parked = list[object](), [Parked() for _ in range(3)]
+    for one in parked:
+        one.waiting()
+        one.listen(cast("Any", SimpleNamespace(told=told.append)))
+    parked[1].listen(cast("Any", SimpleNamespace(told=lambda _: told[7])))
+    hosted.run([Reply(one, number) for number, one in enumerate(parked)])
+    assert told == [0, 2]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]

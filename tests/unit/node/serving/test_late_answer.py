@@ -113,6 +113,17 @@ async def test_a_late_answer_is_encoded_in_a_thread_where_it_is_long(groups: int
         assert (await client.receive(ApiKey.LIST_GROUPS, 4))[1] == answer
 
 
+async def test_who_waits_with_a_long_request_is_no_task_either() -> None:
+    late = LateHandler(raw=False)
+    async with serving(late.handler) as node:
+        client = await node.connect()
+        client.send(HeartbeatRequest(group_id="g" * 5_000), 4)
+        await late.asked(node, 1)
+        assert not [task for task in asyncio.all_tasks() if "Dispatcher" in repr(task)]
+        late.waiting[0].tell(HeartbeatResponse())
+        assert (await client.receive(ApiKey.HEARTBEAT, 4))[1] == HeartbeatResponse()
+
+
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_a_late_answer_that_is_none_closes_its_connection(
     caplog: pytest.LogCaptureFixture, *, is_gone: bool
