@@ -29,6 +29,7 @@ from penstock.log.names import CLEANED_SUFFIX
 from penstock.log.open_files import OpenFiles
 from penstock.log.partition_log import PartitionLog
 from penstock.log.removals import Removals
+from penstock.node.serving.slices import at_once
 from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.protocol.records import Record, encode_batch
 
@@ -109,7 +110,7 @@ def one_round(directory: Path, kind: str) -> float:
     config = LogConfig(cleanup_policy=frozenset({"compact"}))
     log = PartitionLog(OpenFiles(disk, 10), Removals(disk), str(directory), "table", 0, config, is_clean=True)
     log.load()
-    work, _ = prepare(log, look_at(log, log.log_end_offset, now_ms), Buffers(), now_ms)
+    work, _ = at_once(prepare(log, look_at(log, log.log_end_offset, now_ms), Buffers(), now_ms))
     _warm(KINDS[kind](1 << 20, 0.9))
     keys = KINDS[kind](work.dedupe_bytes, work.load_factor)
     cpu_s = time.process_time()

@@ -10,6 +10,7 @@ from the markers.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -154,9 +155,16 @@ class AbortedTransactions:
 
     def forget_below(self, start_offset: int) -> None:
         """The segments below this offset went and took their indexes along."""
-        if self._entries and self._entries[0].last_offset < start_offset:
-            self._become([entry for entry in self._entries if entry.last_offset >= start_offset])
-            self._lacking = [base for base in self._lacking if base >= start_offset]
+        gone = self._entries[: bisect_left(self._entries, start_offset, key=_by_end)]
+        if not gone:
+            return
+        del self._entries[: len(gone)]
+        for producer_id, count in Counter(entry.producer_id for entry in gone).items():
+            of_producer = self._by_producer[producer_id]
+            del of_producer[:count]
+            if not of_producer:
+                del self._by_producer[producer_id]
+        self._lacking = [base for base in self._lacking if base >= start_offset]
 
     def clear(self) -> None:
         """The segments went and took their indexes along."""

@@ -8,7 +8,6 @@ Every method may raise OSError; after one from `cut_to`, `start_anew_at`, `retir
 
 import threading
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from itertools import pairwise
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
@@ -47,6 +46,7 @@ class LogContent:
         "dirty_since_ms",
         "end_offset",
         "epochs",
+        "goes_on",
         "producers",
         "recovery_point",
         "rewritten_below",
@@ -79,6 +79,8 @@ class LogContent:
         self.dirty_since_ms: int | None = None
         self.rewritten_below = rewritten_below
         self.rules = _RULES_OF_NO_TOPIC
+        self.goes_on = False
+        """Whether retention left segments that may go, for its next turn."""
         self.cuts = 0
         """How often records were taken from the end, or all of them."""
         self._cutting = threading.Lock()
@@ -305,7 +307,7 @@ class LogContent:
                 if not may_pass(error):
                     raise
                 count -= 1  # where there is no room for a new segment the others make some first
-        count = self._known(count, committed)
+        count = self.known(count, committed)
         first_offset = self.segments[count].base_offset
         if count:
             if self._snapshots.newest_up_to(committed) >= first_offset:
@@ -315,21 +317,25 @@ class LogContent:
         self.segments.retire_oldest(count, now_ms + delay_ms)
         return count
 
-    def _known(self, count: int, committed: int) -> int:
+    def known(self, count: int, committed: int, *, may_write: bool = True) -> int:
         """So many of the oldest `count` segments may go. Where no snapshot behind them, which a cut leaves, knows of
-        producers whose batches go, one is made before. Without room for that, retention, which makes some, goes on as
-        far as one is written.
+        producers whose batches go, one is made before, if it may be. Without room for that, or until it is committed,
+        retention goes on as far as one is.
         """
         snapshots, first_offset = self._snapshots, self.segments[count].base_offset
-        if snapshots.newest_up_to(committed) >= first_offset:
+        if snapshots.newest_up_to(committed) >= first_offset or not len(self.producers):
             return count
-        with suppress(OSError):
-            snapshots.save()
-            if snapshots.newest_up_to(committed) < first_offset:
-                snapshots.take(self.producers, self.aborted, self.end_offset)
+        if may_write and snapshots.newest < first_offset:
+            try:
                 snapshots.save()
+                if snapshots.newest < first_offset:
+                    snapshots.take(self.producers, self.aborted, self.end_offset)
+                    snapshots.save()
+            except OSError as error:
+                if not may_pass(error):
+                    raise
         known = snapshots.newest_up_to(committed)
-        if known >= first_offset or not len(self.producers):
+        if known >= first_offset:
             return count
         ends = [
             one.last_offset + 1 if one.last_offset >= one.base_offset else behind.base_offset
@@ -379,11 +385,6 @@ class LogContent:
         else:
             self._flush(self._unflushed()[:-1], sealed_end, cuts)
         return True
-
-    @property
-    def has_all_snapshots(self) -> bool:
-        """None of those that were taken is still to be written."""
-        return not self._snapshots.is_waiting
 
     def flush_is_due(self, flush_ms: int, now_ms: int) -> bool:
         """Whether `maybe_flush` has something to do."""

@@ -104,8 +104,8 @@ class PartitionLog(LogHolder):
             is_first = content.append(batch, header, base_offset, leader_epoch, config, now_ms)
         except OSError as error:
             raise self.health.report(error, self._name) from error
-        if is_first and content.has_all_snapshots:  # else one would be written here, which may take long
-            self.retire_below_start(now_ms, GONE_FOR_A_NEW_ONE)
+        if is_first:
+            self._retire_below_start(content, now_ms, GONE_FOR_A_NEW_ONE, content.start_offset, may_write=False)
         time_ms = now_ms if rules.stamps else -1
         return tuple.__new__(AppendResult, (base_offset, content.end_offset - 1, time_ms, content.start_offset, False))
 
@@ -241,13 +241,21 @@ class PartitionLog(LogHolder):
             with self.health.reporting(self._name):
                 content.start_at(offset)
 
-    def retire_below_start(self, now_ms: int, at_most: int = SEGMENTS_AT_ONCE) -> int:
+    def retire_below_start(self, now_ms: int, high_watermark: int | None = None) -> int:
         """Delete the segments without a readable record, as `apply_retention` does; how many."""
         content = self.load()
-        if count := min(content.segments.number_of(content.start_offset), at_most):
+        committed = content.end_offset if high_watermark is None else max(high_watermark, content.start_offset)
+        return self._retire_below_start(content, now_ms, SEGMENTS_AT_ONCE, committed)
+
+    def _retire_below_start(
+        self, content: LogContent, now_ms: int, at_most: int, committed: int, *, may_write: bool = True
+    ) -> int:
+        count = min(content.segments.number_of(content.start_offset), at_most)
+        with self.health.reporting(self._name):
+            count = content.known(count, committed, may_write=may_write) if count else 0
+        if count:
             with self._changing():
-                delay_ms = self.config.file_delete_delay_ms
-                return content.retire_oldest(count, now_ms, delay_ms, content.start_offset)
+                return content.retire_oldest(count, now_ms, self.config.file_delete_delay_ms, committed)
         return 0
 
     def retire_before(self, offset: int) -> None:
@@ -269,11 +277,12 @@ class PartitionLog(LogHolder):
     def apply_retention(self, now_ms: int, *, high_watermark: int | None = None) -> int:
         """Delete the oldest segments that the configs let go, none at or above the high watermark; how many: if that is
         SEGMENTS_AT_ONCE there may be more. Files are renamed to `*.deleted` and removed later. Producers that were
-        silent for too long are forgotten.
+        silent for too long are forgotten, once for all turns that go on with it, as all are looked at.
         """
         content, config = self.load(), self.config
         committed = content.end_offset if high_watermark is None else high_watermark
-        content.producers.expire(now_ms, config.producer_id_expiration_ms)
+        if not content.goes_on:
+            content.producers.expire(now_ms, config.producer_id_expiration_ms)
         with self.health.reporting(self._name):
             count = deletable_segments(
                 content.segments,
@@ -284,6 +293,7 @@ class PartitionLog(LogHolder):
                 end_offset=content.end_offset,
                 now_ms=now_ms,
             )
+        content.goes_on = count == SEGMENTS_AT_ONCE
         if count:
             with self._changing():
                 return content.retire_oldest(count, now_ms, config.file_delete_delay_ms, committed)

@@ -9,8 +9,8 @@ flushes next, in a thread. A crash before that costs a longer replay from the sn
 """
 
 import threading
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.log.aborted_transactions import AbortedTransaction, AbortedTransactions
@@ -132,12 +132,15 @@ class ProducerSnapshots:
 
     def remove_below(self, start_offset: int) -> None:
         """The segments below this offset go, and with them what closes have left within them."""
-        self._remove([offset for offset in self.offsets if offset < start_offset])
+        self._remove(self.offsets[: bisect_left(self.offsets, start_offset)])
 
-    def forget(self, offsets: set[int]) -> None:
+    def forget(self, offsets: Collection[int]) -> None:
         """The segments that begin with these offsets went and took their snapshots along."""
+        if not offsets:
+            return
         with self._changing:
-            self.offsets = [offset for offset in self.offsets if offset not in offsets]
+            concerned = slice(bisect_left(self.offsets, min(offsets)), bisect_right(self.offsets, max(offsets)))
+            self.offsets[concerned] = [offset for offset in self.offsets[concerned] if offset not in offsets]
 
     def remove_all(self) -> None:
         """Durably, before other records get these offsets."""

@@ -15,6 +15,8 @@ from penstock.log.names import DELETED_SUFFIX
 logger = logging.getLogger(__name__)
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+OF_A_DIRECTORY = 10
+"""Its files are removed so many at a time."""
 SWEEP_AT_LEAST = 1_000
 """What is of directories that have gone is looked for when there is twice as much as after the last look, and this."""
 
@@ -111,10 +113,10 @@ class Removals:
         for path in paths:
             try:
                 if self._disk.is_directory(path):
-                    count = self._disk.remove_some(path, room)
+                    count, is_gone = self._remove_of(path, room, is_enough)
                     room -= max(count, 1)
-                    if room <= 0 and count:
-                        break  # there may be more of it
+                    if not is_gone:
+                        break
                 else:
                     self._disk.remove(path)
                     room -= 1
@@ -124,3 +126,16 @@ class Removals:
             if room <= 0 or is_enough():
                 break
         return done
+
+    def _remove_of(self, directory: str, at_most: int, is_enough: Callable[[], bool]) -> tuple[int, bool]:
+        """Files of it, a few at a time; how many that were, and whether it is gone."""
+        removed = 0
+        while removed < at_most:
+            most = min(at_most - removed, OF_A_DIRECTORY)
+            count = self._disk.remove_some(directory, most)
+            removed += count
+            if count < most:
+                return removed, True
+            if is_enough():
+                break
+        return removed, False

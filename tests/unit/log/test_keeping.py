@@ -15,8 +15,9 @@ from penstock.log.disk import Disk, OpenFile
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.names import LEADER_EPOCHS
 from penstock.log.partition_log import PartitionLog
+from penstock.log.producer_state import Producers
 from penstock.log.removals import Removals
-from penstock.log.retention import CHECK_INTERVAL_MS
+from penstock.log.retention import CHECK_INTERVAL_MS, SEGMENTS_AT_ONCE
 from penstock.log.segment import MAX_RELATIVE_OFFSET
 from penstock.protocol.batch import set_base_offset
 from penstock.protocol.errors import ErrorCode, KafkaError
@@ -401,3 +402,15 @@ def test_segments_below_the_beginning_go_when_that_is_asked_for(tmp_path: Path) 
     assert bases(log) == [0, 2, 4]
     assert log.retire_below_start(NOW) == 1
     assert bases(log) == [2, 4]
+
+
+def test_producers_are_looked_at_once_while_many_segments_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=len(batch(1)), retention_ms=-1))
+    for _ in range(2 * SEGMENTS_AT_ONCE + 2):
+        append(log, batch(1))
+    log.advance_log_start(2 * SEGMENTS_AT_ONCE + 1)
+    looks: list[int] = []
+    monkeypatch.setattr(Producers, "expire", lambda _, now_ms, expiration_ms: looks.append(now_ms))
+    went = [log.apply_retention(now_ms) for now_ms in (1, 2, 3, 4)]
+    assert went == [SEGMENTS_AT_ONCE, SEGMENTS_AT_ONCE, 1, 0]
+    assert looks == [1, 4]

@@ -231,6 +231,18 @@ def test_what_was_aborted_is_synced_before(tmp_path: Path) -> None:
     assert [one.producer_id for one in log.load().aborted_in(0, 2)] == [9]
 
 
+def test_a_sync_that_fails_for_retention_is_no_lack_of_room(tmp_path: Path) -> None:
+    """Another sync would not tell what the disk has."""
+    disk = FailingDisk()
+    log = open_log(tmp_path, disk=disk)
+    aborted(log)
+    log.advance_log_start(2)
+    disk.fail("sync", ".txnindex", EIO)
+    with pytest.raises(KafkaError, match="Input/output error"):
+        log.retire_below_start(NOW)
+    assert log.health.failure is not None
+
+
 def test_each_index_is_synced_once(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     aborted(log)
@@ -343,6 +355,9 @@ def test_a_cut_at_the_high_watermark_forgets_no_producer(tmp_path: Path, monkeyp
     """It may take the snapshot along that retention relied on."""
     log = half_known(tmp_path, monkeypatch)
     assert log.apply_retention(NOW, high_watermark=5) == 1
+    send(log, 8, 5)
+    assert log.apply_retention(NOW, high_watermark=5) == 0
+    assert snapshots(tmp_path) == [2, 6], "another one would be no better, and take as long"
     log.truncate_to(5)
     assert send(log, 9, 1), "it has come before"
     assert not send(log, 8, 3), "it was cut off"
@@ -367,6 +382,4 @@ def test_no_append_writes_snapshots_so_that_segments_can_go(tmp_path: Path, monk
     assert (log.segments.base_offsets, snapshots(tmp_path)) == ([0, 1, 2, 3], [])
     log.maybe_flush(NOW)
     send(log, 9, 4)
-    assert log.segments.base_offsets == [0, 1, 2, 3, 4], "that roll has its own one to be written"
-    log.maybe_flush(NOW)
-    assert log.retire_below_start(NOW) == 2
+    assert (log.segments.base_offsets, snapshots(tmp_path)) == ([2, 3, 4], [2, 3])

@@ -130,7 +130,7 @@ class World:
         if newest != before[-1]:
             bases = [*before, newest]
             count = bases.index(self.first_base())
-            self.check_count(count, bases, GONE_FOR_A_NEW_ONE, may_wait=not self.log.load().has_all_snapshots)
+            self.check_count(count, bases, GONE_FOR_A_NEW_ONE, may_wait=self.log.load()._snapshots.is_waiting)
         if count:
             self.retired(count)
         assert self.log.changes == changes + bool(count)
@@ -249,17 +249,17 @@ class World:
 
     def retire(self) -> None:
         bases, changes = [*self.log.segments.base_offsets], self.log.changes
-        may_wait = not self.log.load().has_all_snapshots
-        count = self.log.retire_below_start(self.draws.now_ms)
+        may_wait = self.log.load()._snapshots.is_waiting
+        count = self.log.retire_below_start(self.draws.now_ms, high_watermark=self.committed)
         assert self.first_base() == bases[count]
-        assert (self.log.changes > changes) is self.check_count(count, bases, SEGMENTS_AT_ONCE, may_wait=may_wait)
+        self.check_count(count, bases, SEGMENTS_AT_ONCE, may_wait=may_wait)
+        assert (self.log.changes > changes) is bool(count)
         self.retired(count)
 
-    def check_count(self, count: int, bases: list[int], at_most: int, *, may_wait: bool) -> bool:
-        """Whether segments without a readable record might go; fewer may where snapshots wait to be written."""
+    def check_count(self, count: int, bases: list[int], at_most: int, *, may_wait: bool) -> None:
+        """So many segments without a readable record went; fewer may where snapshots wait to be written."""
         there = min(sum(base <= self.start for base in bases[1:]), at_most)
         assert count == there or (count < there and may_wait)
-        return bool(there)
 
     def retired(self, count: int) -> None:
         self.due_ms = self.draws.now_ms + DELAY_MS

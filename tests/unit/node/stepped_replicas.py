@@ -12,6 +12,7 @@ from tests.unit.node.stepped_delivery import Told
 from penstock.node.partitions.backlog import PutOff
 from penstock.node.partitions.isr_partition import IsrPartition
 from penstock.node.partitions.replicas import LocalReplicas
+from penstock.replication.committed import Committed
 
 ID = UUID(int=7)
 OTHER_ID = UUID(int=8)
@@ -27,6 +28,7 @@ class One(IsrPartition):
         self.told, self.leader_epoch = told, 4
         self.leader = None
         self.high_watermark_was = 0
+        self.committed = Committed(6)
 
     def end(self) -> None:
         self.told.append(("ends", self.index))

@@ -4,12 +4,16 @@ A log is clean up to where it was compacted last, `cleaned_to`, and dirty behind
 dirty part and rewrites both.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.protocol.value import Value
+
+_by_base, _size = attrgetter("base_offset"), attrgetter("size")
 
 
 class Cleanable(Value, kw_only=True):
@@ -44,9 +48,9 @@ def cleanable(
     """The active segment, records at or above `stable_offset`, and segments with a record younger than
     `min.compaction.lag.ms` cannot be compacted. May raise OSError.
     """
+    segments = segments[:]
     first_dirty = cleaned_to if start_offset <= cleaned_to <= end_offset else start_offset
-    sealed = segments[:-1]
-    dirty = [segment for number, segment in enumerate(sealed) if segments[number + 1].base_offset > first_dirty]
+    dirty = segments[_number_of(segments, first_dirty) : -1]
     barrier = min(stable_offset, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
@@ -54,23 +58,22 @@ def cleanable(
         young = (segment.base_offset for segment in candidates if segment.largest_timestamp() > youngest)
         barrier = next(young, barrier)
     barrier = max(first_dirty, barrier)
-    whole = [
-        segment
-        for number, segment in enumerate(sealed)
-        if segments[number + 1].base_offset <= barrier and segment.base_offset < barrier
-    ]
-    first_uncleanable = segments[len(whole)].base_offset
+    first_not = _number_of(segments, barrier)
+    first_uncleanable = segments[first_not].base_offset
+    before = bisect_left(segments, first_dirty, hi=first_not, key=_by_base)
+    from_there = _number_of(segments, min(first_dirty, first_uncleanable))
     return Cleanable(
         first_dirty=first_dirty,
         first_uncleanable=first_uncleanable,
-        clean_bytes=sum(segment.size for segment in whole if segment.base_offset < first_dirty),
-        cleanable_bytes=sum(
-            segment.size
-            for number, segment in enumerate(whole)
-            if segments[number + 1].base_offset > min(first_dirty, first_uncleanable)
-        ),
+        clean_bytes=sum(map(_size, segments[:before])),
+        cleanable_bytes=sum(map(_size, segments[from_there:first_not])),
         delay_ms=_delay_ms(dirty, config, now_ms),
     )
+
+
+def _number_of(segments: Sequence[Segment], offset: int) -> int:
+    """Of the segment that holds the offset; 0 if all begin behind it."""
+    return max(0, bisect_right(segments, offset, key=_by_base) - 1)
 
 
 def _delay_ms(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> int:
@@ -93,21 +96,18 @@ def groups(
 ) -> list[list[SegmentFacts]]:
     """Each group surely fits into one segment."""
     found: list[list[SegmentFacts]] = []
+    size = of_index = of_time_index = 0
     for number, segment in enumerate(segments):
         ends = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
-        if found and _fits(found[-1], segment, ends - 1, segment_bytes, index_bytes):
+        size, of_index, of_time_index = (
+            size + segment.size,
+            of_index + segment.index_bytes,
+            of_time_index + segment.time_index_bytes,
+        )
+        fits = size <= segment_bytes and max(of_index, of_time_index) <= index_bytes
+        if fits and found and (not segment.size or ends - 1 - found[-1][0].base_offset <= MAX_RELATIVE_OFFSET):
             found[-1].append(segment)
         else:
             found.append([segment])
+            size, of_index, of_time_index = segment.size, segment.index_bytes, segment.time_index_bytes
     return found
-
-
-def _fits(
-    group: list[SegmentFacts], segment: SegmentFacts, last_offset: int, segment_bytes: int, index_bytes: int
-) -> bool:
-    return (
-        sum(one.size for one in group) + segment.size <= segment_bytes
-        and sum(one.index_bytes for one in group) + segment.index_bytes <= index_bytes
-        and sum(one.time_index_bytes for one in group) + segment.time_index_bytes <= index_bytes
-        and (not segment.size or last_offset - group[0].base_offset <= MAX_RELATIVE_OFFSET)
-    )

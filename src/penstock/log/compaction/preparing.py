@@ -1,11 +1,18 @@
 """From a log to the round of compaction that it needs."""
 
+from bisect import bisect_left
+from collections.abc import Generator
+from typing import Final
+
 from penstock.log.compaction.planning import Cleanable, SegmentFacts, cleanable
 from penstock.log.compaction.rounds import Round
 from penstock.log.partition_log import PartitionLog
 from penstock.log.record_checks import max_unpacked_bytes
 from penstock.log.segment import Segment
 from penstock.protocol.value import Value
+
+FACTS_AT_ONCE: Final = 10
+"""Files of a segment may have to be opened for them, which takes 50 µs."""
 
 
 class Buffers(Value, kw_only=True):
@@ -30,15 +37,23 @@ def look_at(log: PartitionLog, stable_offset: int, now_ms: int) -> Cleanable:
         )
 
 
-def prepare(log: PartitionLog, found: Cleanable, buffers: Buffers, now_ms: int) -> tuple[Round, list[Segment]]:
-    """Returns the segments that the round reads, too. Raises KafkaError."""
-    config = log.config
-    segments = [segment for segment in log.segments if segment.base_offset < found.first_uncleanable]
+def prepare(
+    log: PartitionLog, found: Cleanable, buffers: Buffers, now_ms: int
+) -> Generator[None, None, tuple[Round, list[Segment]]]:
+    """In steps, between which the log may be appended to, and lose its oldest segments. Returns the segments that the
+    round reads, too. Raises KafkaError.
+    """
+    config, there, segments, facts = log.config, log.segments, list[Segment](), list[SegmentFacts]()
     with log.health.raising(f"compacting {log.directory}"):
-        facts = tuple(_facts(segment) for segment in segments)
+        for segment in there[: bisect_left(there.base_offsets, found.first_uncleanable)]:
+            if segment in there:
+                segments.append(segment)
+                facts.append(_facts(segment))
+                if len(facts) % FACTS_AT_ONCE == 0:
+                    yield
     return Round(
         directory=log.directory,
-        segments=facts,
+        segments=tuple(facts),
         first_dirty=found.first_dirty,
         end_offset=found.first_uncleanable,
         now_ms=now_ms,

@@ -77,13 +77,17 @@ class Remover:
                 some = list(islice(paths, MAX_FILES_AT_ONCE))
                 for path in some:
                     del paths[path]  # its name may be used again meanwhile
-                is_enough = partial(self._is_enough, self._now_ms() + LONGEST_MS)
-                done = await threads.do(self._directories.remove, some, MAX_FILES_AT_ONCE, is_enough)
+                done = await threads.do(self._remove_for_a_while, some)
                 if not self._is_stopped:
                     paths.update(dict.fromkeys(some[done:]))
         finally:
             del self._leaving[root]
 
-    def _is_enough(self, until_ms: int) -> bool:
-        """Also for a stop, which waits for one file. In any thread."""
-        return self._is_stopped or self._now_ms() >= until_ms
+    def _remove_for_a_while(self, paths: list[str]) -> int:
+        """A stop waits for a file, or for the few of a directory that go at a time. In any thread."""
+        until_ms = self._now_ms() + LONGEST_MS
+
+        def is_enough() -> bool:
+            return self._is_stopped or self._now_ms() >= until_ms
+
+        return self._directories.remove(paths, MAX_FILES_AT_ONCE, is_enough)

@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Generator
 from contextlib import aclosing
 from functools import partial
+from typing import TypeVar
 
 from penstock.log.compaction.planning import Cleanable
 from penstock.log.compaction.preparing import Buffers, look_at, prepare
@@ -34,6 +36,8 @@ from penstock.node.partitions.table import PartitionTable
 from penstock.protocol.errors import DecodeError, ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 CHANGED = "the compaction of %s is given up: the log has changed"
 LOOKED_AT_ONCE = 100
@@ -202,7 +206,9 @@ class Cleaner:
             await self._threads.do(log.flush)
         if not before.still_holds or log.directory != directory:
             raise _GivenUpError
-        work, segments = prepare(log, found, self._buffers(), began_ms)
+        work, segments = await _prepared(prepare(log, found, self._buffers(), began_ms), before)
+        by_base = {segment.base_offset: segment for segment in segments}
+        has_swapped_all, is_over = True, False
         config = self._config
         bytes_per_s = _limit(config.log_cleaner_io_max_bytes_per_second) / max(1, config.log_cleaner_threads)
         try:
@@ -211,19 +217,22 @@ class Cleaner:
                     if not before.still_holds:
                         raise _GivenUpError
                     if isinstance(step, Cleaned):
-                        await self._swap_in(log, step, segments)
+                        old = [by_base[base_offset] for base_offset in step.base_offsets]
+                        has_swapped_all &= await self._swap_in(log, step, old)
                     elif isinstance(step, Summary):
                         log.cleaned_to = min(step.end_offset, log.log_end_offset)
                         write = self._directories.checkpoints.write_cleaned_offsets
                         await self._threads.do(write, self._directories.logs, self._directories.roots[log.parent])
                         self.metrics.note_round(log, step, began_ms, self._now_ms())
                         logger.info("%s is compacted up to %d: %s", partition, step.end_offset, _told(step))
+                        is_over = has_swapped_all
         except FileNotFoundError:  # of a log that was cut, moved or deleted; that is no failing disk
             raise _GivenUpError from None
         except OSError as error:
             raise log.health.report(error, f"compacting {log.directory}") from error
         finally:
-            self._discard(log, work)
+            if not is_over:
+                self._discard(log, work)
 
     def _buffers(self) -> Buffers:
         config, threads = self._config, max(1, self._config.log_cleaner_threads)
@@ -233,16 +242,19 @@ class Cleaner:
             io_bytes=config.log_cleaner_io_buffer_size // threads // 2,
         )
 
-    async def _swap_in(self, log: PartitionLog, step: Cleaned, segments: list[Segment]) -> None:
-        old = [segment for segment in segments if segment.base_offset in step.base_offsets]
+    async def _swap_in(self, log: PartitionLog, step: Cleaned, old: list[Segment]) -> bool:
+        """Whether it took their place."""
         if log.is_loaded and step.base_offsets[-1] < log.segments[0].base_offset:
-            return  # retention was faster
+            return False  # retention was faster
         if not log.swap_in(old, self._now_ms(), step.gone):
             raise _GivenUpError
         await self._threads.do(log.segments.sync_names)  # what follows may rely on it
+        return True
 
     def _discard(self, log: PartitionLog, work: Round) -> None:
-        """Remove what was written and not swapped in; the next start does it otherwise."""
+        """Remove what was written and not swapped in; the next start does it otherwise. All names of the directory are
+        looked at, which takes long where there are very many.
+        """
         if log.is_deleted or log.is_lent or log.directory != work.directory or log.health.failure is not None:
             return
         try:
@@ -263,6 +275,19 @@ class _Before:
     def still_holds(self) -> bool:
         log = self._log
         return log.is_loaded and log.load() is self._content and self._content.cuts == self._cuts
+
+
+async def _prepared(steps: Generator[None, None, T], before: _Before) -> T:
+    """Others have their turn in between."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
+        if not before.still_holds:
+            raise _GivenUpError
 
 
 def _limit(bytes_per_s: float) -> float:

@@ -240,7 +240,7 @@ class LocalReplicas:
 
     def on_log_start_moved(self, partition: Partition) -> None:
         """DeleteRecords moved the beginning: segments before it go. The next checkpoint writes it down, as in Kafka."""
-        self._upkeep.retired(partition, partition.log.retire_below_start(self._now_ms()))
+        self._upkeep.retired(partition, partition.log.retire_below_start(self._now_ms(), partition.high_watermark))
         partition.on_log_start_moved()
 
     def _obey_metadata(self, key: tuple[UUID, int]) -> None:

@@ -11,6 +11,7 @@ from penstock.log.config import LogConfig
 from penstock.log.disk import Disk
 from penstock.log.names import LOG_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from penstock.log.partition_log import PartitionLog
+from penstock.node.serving.slices import at_once
 from penstock.protocol.batch import BatchHeader
 from penstock.protocol.compression import Compression
 from penstock.protocol.records import Record, encode_batch, iterate_batches, iterate_records
@@ -61,7 +62,7 @@ def compact(
 ) -> Summary:
     """One round over all that can be compacted."""
     found = look_at(log, log.log_end_offset if stable_offset is None else stable_offset, now_ms)
-    work, segments = prepare(log, found, buffers or Buffers(), now_ms)
+    work, segments = at_once(prepare(log, found, buffers or Buffers(), now_ms))
     by_base = {segment.base_offset: segment for segment in segments}
     for step in run_round(work, make_keys(work.dedupe_bytes, work.load_factor), disk):
         if isinstance(step, Cleaned):

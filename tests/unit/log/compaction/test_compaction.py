@@ -17,6 +17,7 @@ from penstock.log.compaction.rounds import Cleaned, Moved, Summary
 from penstock.log.disk import Disk, OpenFile
 from penstock.log.partition_log import PartitionLog
 from penstock.log.validation import AppendOrigin
+from penstock.node.serving.slices import at_once
 from penstock.protocol.compression import Compression
 from penstock.protocol.control.records import ControlType, control_batch, control_record
 from penstock.protocol.errors import DecodeError
@@ -109,7 +110,7 @@ def test_no_step_moves_more_than_what_is_read_at_once(tmp_path: Path, monkeypatc
         append(log, pairs((f"k{number}", PAD * 4 if number == 10 else PAD)))
     roll(log)
     found = look_at(log, log.log_end_offset, NOW)
-    work, _ = prepare(log, found, Buffers(io_bytes=400), NOW)
+    work, _ = at_once(prepare(log, found, Buffers(io_bytes=400), NOW))
     largest, size = len(pairs(("k10", PAD * 4))), log.segments[0].size
     moved = [step.count for step in run_round(work, plain(1 << 20, 0.9), Disk()) if isinstance(step, Moved)]
     assert max(moved) <= 2 * max(400, largest)
@@ -127,7 +128,7 @@ def open_names() -> list[str]:
 def test_what_comes_out_of_a_round_is_synced_and_closed_before_it_is_swapped_in(tmp_path: Path) -> None:
     disk = RecordedDisk(tmp_path)
     log = filled(tmp_path, pairs(("a", "1")), pairs(("a", "2")), disk=disk)
-    work, segments = prepare(log, look_at(log, log.log_end_offset, NOW), Buffers(), NOW)
+    work, segments = at_once(prepare(log, look_at(log, log.log_end_offset, NOW), Buffers(), NOW))
     disk.take()
     (cleaned,) = (step for step in run_round(work, plain(1 << 20, 0.9), disk) if isinstance(step, Cleaned))
     new = f"t-0/{0:020d}"

@@ -10,10 +10,11 @@ from tests.unit.log.compaction.rounds import COMPACTED, NOW, pairs
 from tests.unit.log.logs import append, open_log
 
 from penstock.log.compaction.planning import Cleanable, SegmentFacts, cleanable, groups
-from penstock.log.compaction.preparing import look_at
+from penstock.log.compaction.preparing import FACTS_AT_ONCE, Buffers, look_at, prepare
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import MAX_RELATIVE_OFFSET
+from penstock.node.serving.slices import at_once
 
 
 def filled(path: Path, *, count: int = 40, step_ms: int = 1000, **configs: int | float) -> PartitionLog:
@@ -206,6 +207,39 @@ def test_what_becomes_one_is_what_the_plain_model_says() -> None:
         assert all(len(group) == 1 or fits(group, ends, segment_bytes, index_bytes) for group in found)
         for group, (following, *_) in pairwise(found):
             assert not fits([*group, following], ends, segment_bytes, index_bytes)
+
+
+class Counted(SegmentFacts):
+    """How often sizes are asked for."""
+
+    asked = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        Counted.asked += name == "size"
+        return super().__getattribute__(name)
+
+
+def test_each_segment_is_looked_at_a_few_times_however_many_become_one() -> None:
+    """Their sizes were added up for each one more."""
+    (group,) = groups([Counted(number, 1, 1, 1) for number in range(300)], 300, segment_bytes=300, index_bytes=300)
+    assert len(group) == 300
+    assert Counted.asked < 3 * 300
+
+
+def test_a_round_is_prepared_in_steps_without_what_goes_meanwhile(tmp_path: Path) -> None:
+    """One of which the files have gone would be looked for there, and the disk be taken for a broken one."""
+    log = filled(tmp_path, count=130)
+    there, bases = found(log), [*log.segments.base_offsets]
+    count = bases.index(there.first_uncleanable)
+    steps = prepare(log, there, Buffers(), NOW)
+    next(steps)
+    assert count > FACTS_AT_ONCE + 2
+    log.advance_log_start(bases[FACTS_AT_ONCE + 2])
+    for _ in range(FACTS_AT_ONCE):
+        log.retire_below_start(NOW)
+    work, segments = at_once(steps)
+    left = [*bases[:FACTS_AT_ONCE], *bases[FACTS_AT_ONCE + 2 : count]]
+    assert [one.base_offset for one in work.segments] == [one.base_offset for one in segments] == left
 
 
 def fits(group: list[SegmentFacts], ends: dict[int, int], segment_bytes: int, index_bytes: int) -> bool:

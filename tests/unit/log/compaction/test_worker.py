@@ -19,6 +19,7 @@ from penstock.log.compaction.rounds import Cleaned, Round, Summary
 from penstock.log.compaction.wire import Task, pack
 from penstock.log.compaction.worker import Pace, alone, read, serve
 from penstock.log.partition_log import PartitionLog
+from penstock.node.serving.slices import at_once
 
 
 class Clock:
@@ -86,7 +87,7 @@ def work_on(path: Path) -> tuple[Round, PartitionLog]:
     log = open_log(path, COMPACTED)
     for number in range(20):
         append(log, pairs((f"k{number % 3}", "v" * 60)))
-    return prepare(log, look_at(log, log.log_end_offset, NOW), Buffers(), NOW)[0], log
+    return at_once(prepare(log, look_at(log, log.log_end_offset, NOW), Buffers(), NOW))[0], log
 
 
 def answers(target: io.BytesIO) -> list[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,9 +26,14 @@ SUMMARY = Summary(
 )
 
 
+def prepared(log: Any, *_: object) -> Generator[None, None, Any]:
+    yield
+    return SimpleNamespace(directory=log.directory), log.segments
+
+
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(module, "prepare", lambda log, *_: (SimpleNamespace(directory=log.directory), log.segments))
+    monkeypatch.setattr(module, "prepare", prepared)
     return World()
 
 
@@ -95,12 +100,25 @@ async def test_a_round_from_its_beginning_to_its_end(world: World) -> None:
     world.log.segments.sync_names = lambda: setattr(world, "now_ms", world.now_ms + 3_500)
     await world.do_round(runner)
     assert world.log.steps == ["flush", ([0, 10], 1_000, (3,)), ([20], 4_500, ())]
-    assert (world.log.cleaned_to, world.written, world.discarded) == (30, ["a"], [world.log])
+    assert (world.log.cleaned_to, world.written) == (30, ["a"])
+    assert world.discarded == [], "nothing is left, and no names are looked at"
     metrics = world.cleaner.metrics
     assert (metrics.cleaned_ms(world.log), metrics._round_ms) == (8_000, 7_000)
     told_of = told(world.registry, Group.CLEANER)
     names = ("cleaner-recopy-percent", "max-buffer-utilization-percent", "max-clean-time-secs")
     assert [told_of[name] for name in names] == [15, 25, 7]
+
+
+async def test_what_was_made_of_segments_that_have_gone_is_removed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, world.log.segments = world.log.segments, Segments(world.log.segments[2:])
+    world.log.segments.sync_names = lambda: None
+    monkeypatch.setattr(
+        module, "prepare", lambda log, *_: prepared(SimpleNamespace(directory=log.directory, segments=read))
+    )
+    await world.do_round(Runner(Cleaned((0, 10), 5), Cleaned((20,), 5), SUMMARY))
+    assert world.discarded == [world.log]
 
 
 @pytest.mark.parametrize(("recovery_point", "is_flushed"), [(29, True), (30, False), (31, False)])
@@ -113,15 +131,20 @@ async def test_a_log_is_flushed_where_its_round_goes_beyond_what_is_on_the_disk(
 
 
 @pytest.mark.parametrize("changes", [{"content": SimpleNamespace(cuts=4)}, {"cuts": 5}])
-@pytest.mark.parametrize("when", ["it is flushed", 0, 1])
+@pytest.mark.parametrize("when", ["it is flushed", "it is prepared", 0, 1])
 async def test_what_was_read_before_a_cut_is_not_swapped_in(
-    world: World, changes: dict[str, Any], when: object
+    world: World, changes: dict[str, Any], when: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other records may have been written since, where those were that were cut off."""
     steps = [Cleaned((0,), 5), Cleaned((10,), 5), SUMMARY]
 
     def cut() -> None:
         vars(world.log.content if "cuts" in changes else world.log).update(changes)
+
+    def cut_in_between(*_: object) -> Generator[None, None, None]:
+        cut()
+        yield
+        raise AssertionError("it goes on with what is there no more")
 
     class Cut(Runner):
         async def run(self, work: object, bytes_per_s: float) -> AsyncIterator[Any]:
@@ -132,6 +155,8 @@ async def test_what_was_read_before_a_cut_is_not_swapped_in(
 
     if when == "it is flushed":
         world.log.flush = cut  # type: ignore[method-assign]
+    if when == "it is prepared":
+        monkeypatch.setattr(module, "prepare", cut_in_between)
     with pytest.raises(_GivenUpError):
         await world.do_round(Cut())
     assert [step for step in world.log.steps if step != "flush"] == [([0], 1_000, ())] * (when == 1)
@@ -151,7 +176,7 @@ async def test_a_log_that_was_cut_is_not_clean_beyond_its_end(world: World) -> N
 async def test_rounds_share_what_may_be_read_and_written_in_a_second(
     monkeypatch: pytest.MonkeyPatch, limit: str, threads: int, of_each: float
 ) -> None:
-    monkeypatch.setattr(module, "prepare", lambda log, *_: (SimpleNamespace(directory=log.directory), log.segments))
+    monkeypatch.setattr(module, "prepare", prepared)
     world = World(log_cleaner_threads=str(threads), log_cleaner_io_max_bytes_per_second=limit)
     runner = Runner()
     await world.do_round(runner)
@@ -205,7 +230,8 @@ async def test_what_is_made_of_segments_takes_their_place_if_they_are_there(
     log.segments = Segments([SimpleNamespace(base_offset=first), *segments[1:]])
     log.is_loaded, log.may_swap, synced = is_loaded, may_swap, list[int]()
     log.segments.sync_names = lambda: synced.append(1)
-    swapping = world.cleaner._swap_in(log, Cleaned((10, 20), 5), segments)
+    old = [one for one in segments if one.base_offset in (10, 20)]
+    swapping = world.cleaner._swap_in(log, Cleaned((10, 20), 5), old)
     if swapped is _GivenUpError:
         with pytest.raises(_GivenUpError):
             await swapping

@@ -182,7 +182,7 @@ def test_segments_before_the_beginning_go() -> None:
     told = Told()
     partition = One(told)
     replicas_of(told).on_log_start_moved(partition)
-    assert told == [("retired below", 1_000), ("retired", partition, 3), ("begins later", 0)]
+    assert told == [("retired below", 1_000, 6), ("retired", partition, 3), ("begins later", 0)]
 
 
 @pytest.mark.parametrize(
