@@ -323,7 +323,7 @@ class LogContent:
         retention goes on as far as one is.
         """
         snapshots, first_offset = self._snapshots, self.segments[count].base_offset
-        if snapshots.newest_up_to(committed) >= first_offset or not len(self.producers):
+        if snapshots.newest_up_to(committed) >= first_offset:
             return count
         if may_write and snapshots.newest < first_offset:
             try:
@@ -335,7 +335,8 @@ class LogContent:
                 if not may_pass(error):
                     raise
         known = snapshots.newest_up_to(committed)
-        if known >= first_offset:
+        has_nothing_to_know = not len(self.producers) and (may_write or not snapshots.offsets)
+        if known >= first_offset or has_nothing_to_know:
             return count
         ends = [
             one.last_offset + 1 if one.last_offset >= one.base_offset else behind.base_offset

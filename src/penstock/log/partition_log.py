@@ -293,11 +293,12 @@ class PartitionLog(LogHolder):
                 end_offset=content.end_offset,
                 now_ms=now_ms,
             )
-        content.goes_on = count == SEGMENTS_AT_ONCE
+        content.goes_on = False
         if count:
             with self._changing():
-                return content.retire_oldest(count, now_ms, config.file_delete_delay_ms, committed)
-        return 0
+                count = content.retire_oldest(count, now_ms, config.file_delete_delay_ms, committed)
+            content.goes_on = count == SEGMENTS_AT_ONCE
+        return count
 
     def swap_in(self, old: list[Segment], now_ms: int, gone: Collection[int] = ()) -> bool:
         """False if one of the segments has gone or changed since compaction read them; as `LogContent.swap_in`."""

@@ -383,3 +383,20 @@ def test_no_append_writes_snapshots_so_that_segments_can_go(tmp_path: Path, monk
     log.maybe_flush(NOW)
     send(log, 9, 4)
     assert (log.segments.base_offsets, snapshots(tmp_path)) == ([2, 3, 4], [2, 3])
+
+
+@pytest.mark.parametrize(("may_write", "left"), [(False, [1]), (True, [1, 2, 5])])
+def test_what_a_snapshot_does_not_know_stays_though_its_producers_have_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[int], *, may_write: bool
+) -> None:
+    """A start after a crash would go on from it: from a transaction, say, whose end has gone."""
+    monkeypatch.setattr(producer_snapshots, "MOST_AT_ONCE", 0)
+    log = open_log(tmp_path)
+    send(log, 9, 0)
+    log.close(durable=False)
+    send(log, 9, 1)
+    log.end_at(5)
+    log.producers.expire(NOW + (1 << 40), 1)
+    log.advance_log_start(5)
+    assert log.load().known(1, 5, may_write=may_write) == may_write
+    assert snapshots(tmp_path) == left

@@ -51,6 +51,8 @@ def prepare(
                 facts.append(_facts(segment))
                 if len(facts) % FACTS_AT_ONCE == 0:
                     yield
+    gone = next((number for number, segment in enumerate(segments) if segment in there), len(segments))
+    del segments[:gone], facts[:gone]
     return Round(
         directory=log.directory,
         segments=tuple(facts),

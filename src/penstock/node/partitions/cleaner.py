@@ -60,6 +60,8 @@ class Cleaner:
         self._now_ms = context.now_ms
         self._make_runner = partial(context.environment.run_rounds, context.environment.disk)
         self._busy: dict[PartitionLog, None] = {}
+        self._untidy: dict[PartitionLog, None] = {}
+        """Where something may be left that was written and not swapped in."""
         self._tasks = Tasks()
         self._workers: list[asyncio.Task[None]] = []
         self._threads = Threads()
@@ -111,8 +113,9 @@ class Cleaner:
     async def _dirtiest(self) -> tuple[Partition, Cleanable] | None:
         now_ms, best, ratio = self._now_ms(), None, 0.0
         self.metrics.begin_look(now_ms)
-        for log in [log for log in self.uncleanable if log.is_deleted]:
-            del self.uncleanable[log]
+        for known in (self.uncleanable, self._untidy):
+            for log in [log for log in known if log.is_deleted]:
+                del known[log]
         for number, partition in enumerate(await self._compacted()):
             if number % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
                 await asyncio.sleep(0)
@@ -231,7 +234,7 @@ class Cleaner:
         except OSError as error:
             raise log.health.report(error, f"compacting {log.directory}") from error
         finally:
-            if not is_over:
+            if not is_over or log in self._untidy:
                 self._discard(log, work)
 
     def _buffers(self) -> Buffers:
@@ -255,7 +258,10 @@ class Cleaner:
         """Remove what was written and not swapped in; the next start does it otherwise. All names of the directory are
         looked at, which takes long where there are very many.
         """
+        self._untidy.pop(log, None)
         if log.is_deleted or log.is_lent or log.directory != work.directory or log.health.failure is not None:
+            if log.is_lent:
+                self._untidy[log] = None  # until after its next round
             return
         try:
             self._directories.discard(log, CLEANED_SUFFIX)

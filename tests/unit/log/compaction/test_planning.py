@@ -238,7 +238,7 @@ def test_a_round_is_prepared_in_steps_without_what_goes_meanwhile(tmp_path: Path
     for _ in range(FACTS_AT_ONCE):
         log.retire_below_start(NOW)
     work, segments = at_once(steps)
-    left = [*bases[:FACTS_AT_ONCE], *bases[FACTS_AT_ONCE + 2 : count]]
+    left = bases[FACTS_AT_ONCE + 2 : count]
     assert [one.base_offset for one in work.segments] == [one.base_offset for one in segments] == left
 
 

@@ -211,6 +211,15 @@ def test_what_is_left_of_a_round_goes_where_nobody_else_has_the_log(
     assert world.discarded == ([world.log] if goes else [])
 
 
+async def test_what_is_left_while_a_thread_has_the_log_goes_after_its_next_round(world: World) -> None:
+    world.log.is_lent = True
+    world.cleaner._discard(world.log, SimpleNamespace(directory=world.log.directory))
+    world.log.is_lent = False
+    for _ in range(2):
+        await world.do_round(Runner(Cleaned((0, 10), 5), SUMMARY))
+        assert world.discarded == [world.log]
+
+
 @pytest.mark.parametrize(
     ("first", "is_loaded", "may_swap", "swapped"),
     [
