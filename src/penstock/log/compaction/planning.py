@@ -4,16 +4,17 @@ A log is clean up to where it was compacted last, `cleaned_to`, and dirty behind
 dirty part and rewrites both.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
+from penstock.log.segments import Segments
 from penstock.protocol.value import Value
 
-_by_base, _size = attrgetter("base_offset"), attrgetter("size")
+_size = attrgetter("size")
 
 
 class Cleanable(Value, kw_only=True):
@@ -36,7 +37,7 @@ class Cleanable(Value, kw_only=True):
 
 
 def cleanable(
-    segments: Sequence[Segment],
+    segments: Segments,
     config: LogConfig,
     *,
     start_offset: int,
@@ -48,9 +49,8 @@ def cleanable(
     """The active segment, records at or above `stable_offset`, and segments with a record younger than
     `min.compaction.lag.ms` cannot be compacted. May raise OSError.
     """
-    segments = segments[:]
     first_dirty = cleaned_to if start_offset <= cleaned_to <= end_offset else start_offset
-    dirty = segments[_number_of(segments, first_dirty) : -1]
+    dirty = segments[segments.number_of(first_dirty) : -1]
     barrier = min(stable_offset, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
@@ -58,10 +58,10 @@ def cleanable(
         young = (segment.base_offset for segment in candidates if segment.largest_timestamp() > youngest)
         barrier = next(young, barrier)
     barrier = max(first_dirty, barrier)
-    first_not = _number_of(segments, barrier)
+    first_not = segments.number_of(barrier)
     first_uncleanable = segments[first_not].base_offset
-    before = bisect_left(segments, first_dirty, hi=first_not, key=_by_base)
-    from_there = _number_of(segments, min(first_dirty, first_uncleanable))
+    before = bisect_left(segments.base_offsets, first_dirty, hi=first_not)
+    from_there = segments.number_of(min(first_dirty, first_uncleanable))
     return Cleanable(
         first_dirty=first_dirty,
         first_uncleanable=first_uncleanable,
@@ -69,11 +69,6 @@ def cleanable(
         cleanable_bytes=sum(map(_size, segments[from_there:first_not])),
         delay_ms=_delay_ms(dirty, config, now_ms),
     )
-
-
-def _number_of(segments: Sequence[Segment], offset: int) -> int:
-    """Of the segment that holds the offset; 0 if all begin behind it."""
-    return max(0, bisect_right(segments, offset, key=_by_base) - 1)
 
 
 def _delay_ms(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> int:

@@ -127,7 +127,7 @@ class Slot:
         if self.waits_with is not None:
             self.waits_with.waiting += 1
         self.call_off: Callable[[], object] | None = None
-        """Ends the waiting when the peer has gone, if it may be ended and is none for a late answer."""
+        """Ends the waiting when the peer has gone, if it may be ended; a late answer is called off itself."""
         self._late: LateAnswer[Any] | None = None
         self._is_hastened = False
 

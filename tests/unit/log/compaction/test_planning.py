@@ -14,6 +14,7 @@ from penstock.log.compaction.preparing import FACTS_AT_ONCE, Buffers, look_at, p
 from penstock.log.config import INT64_MAX, LogConfig
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import MAX_RELATIVE_OFFSET
+from penstock.log.segments import Segments
 from penstock.node.serving.slices import at_once
 
 
@@ -185,7 +186,8 @@ def test_what_can_be_compacted_is_what_the_plain_model_says() -> None:
             "stable_offset": random.randrange(bases[0], end + 1),
             "cleaned_to": random.randrange(end + 2),
         }
-        found = cleanable(cast("Any", segments), config, now_ms=9, **offsets)
+        there = Segments(cast("Any", None), cast("Any", None), "", cast("Any", segments), 0)
+        found = cleanable(there, config, now_ms=9, **offsets)
         assert found == plainly(segments, config, 9, **offsets), (segments, config, offsets)
         seen.add((found.clean_bytes > 0, found.cleanable_bytes > 0, found.delay_ms > 0))
     assert len(seen) >= 6
